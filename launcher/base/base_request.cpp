@@ -11,6 +11,15 @@ namespace {
 
 constexpr const char* kBeside = ":beside";  // behind the comment of a base that is submitted beside another one
 
+// Slurm drops a base that waits when its launcher has not lowered its time limit for so long, e.g. because it is dead.
+// A slurmctld that is away for less time changes nothing. Where Slurm may requeue the submitted job the next launcher
+// goes on with the base, and it may wait longer then. (Tried on 22.05: a user may not change the deadline.)
+constexpr std::time_t kDeadlineBehind = 30 * 60, kDeadlineOfRequeued = 7 * 24 * 3600;
+// A base beside another one is withdrawn earlier than this by its launcher. Without a launcher it must not start late.
+constexpr std::time_t kBesideStarts = 120;
+// A job without a time limit can have no deadline. This is the limit of a base beside another one, then.
+constexpr std::time_t kYear = 365 * 24 * 3600;
+
 }  // namespace
 
 BaseJob base_job(const JobContext& context, const BaseTime& time, const BaseShape& shape, std::vector<std::string> only,
@@ -29,9 +38,14 @@ BaseJob base_job(const JobContext& context, const BaseTime& time, const BaseShap
   job.script = "#!/bin/sh\nexec '" + context.self + "' keeper --base\n";
   job.environment = std::move(environment);
   job.directory = "/";
-  job.ends = time.ends(std::time(nullptr));
-  job.last = time.last();
-  job.may_be_requeued = context.may_be_requeued;
+  const std::time_t now = std::time(nullptr);
+  job.ends = time.ends(now);
+  if (!job.only.empty()) {
+    if (job.ends == 0) job.ends = now + kYear;
+    job.deadline = job.ends + kBesideStarts;
+  } else if (time.last() > 0) {
+    job.deadline = time.last() + (context.may_be_requeued ? kDeadlineOfRequeued : kDeadlineBehind);
+  }
   job.immediate = immediate;
   return job;
 }

@@ -15,10 +15,6 @@
 namespace espalier::launcher {
 namespace {
 
-// Slurm drops a base that waits when its launcher has not lowered its time limit for so long, e.g. because it is dead.
-// A slurmctld that is away for less time changes nothing. Where Slurm may requeue the submitted job the next launcher
-// goes on with the base, and it may wait longer then. (Tried on 22.05: a user may not change the deadline.)
-constexpr std::time_t kDeadlineBehind = 30 * 60, kDeadlineOfRequeued = 7 * 24 * 3600;
 long minutes_until(std::time_t ends) { return std::max<std::time_t>((ends - std::time(nullptr)) / 60, 1); }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -52,6 +48,10 @@ Partition load_partition(const std::string& name) {
     return {{nodes.begin(), nodes.end()}, info.max_time == INFINITE || info.max_time == NO_VAL ? 0 : info.max_time};
   }
   throw Error("slurm: there is no partition \"" + name + "\"");
+}
+
+}  // namespace
+
 namespace {
 
 // GPUs of this type that a job could get now.
@@ -59,10 +59,6 @@ int idle_of(const node_info_t& node, const std::string& type) {
   const std::uint32_t base = node.node_state & NODE_STATE_BASE;
   if ((node.node_state & NODE_STATE_DRAIN) != 0 || (base != NODE_STATE_IDLE && base != NODE_STATE_MIXED)) return 0;
   return gpu_counts(text(node.gres))[type] - gpu_counts(text(node.gres_used))[type];
-}
-
-}  // namespace
-
 }
 
 }  // namespace
@@ -142,7 +138,7 @@ JobId submit_base(const BaseJob& job) {
   description.tres_per_node = tres.data();
   description.pn_min_memory = static_cast<std::uint64_t>(job.shape.memory_mb_per_node);
   description.time_limit = job.ends > 0 ? static_cast<std::uint32_t>(minutes_until(job.ends)) : INFINITE;
-  if (job.last > 0) description.deadline = job.last + (job.may_be_requeued ? kDeadlineOfRequeued : kDeadlineBehind);
+  if (job.deadline > 0) description.deadline = job.deadline;
   description.requeue = 0;
   description.kill_on_node_fail = 0;  // training goes on without a node of the base
   description.user_id = getuid();

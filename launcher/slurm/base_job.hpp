@@ -23,12 +23,10 @@ struct BaseJob {
   // When the base ends if it starts now, in seconds since the epoch; 0: never. keep_within() lowers the time limit of a
   // base that waits.
   std::time_t ends = 0;
-  // The time after which no base of the job runs; 0: none. The base has a deadline some time after it, by which Slurm
-  // drops a base whose launcher has died and lowers it no more. (--time-min would make Slurm do it, but its backfill
-  // scheduler then also starts a base early with the least time, and training loses its base.)
-  std::time_t last = 0;
-  bool may_be_requeued = false;  // the submitted job: the deadline is a week after `last` then
-  bool immediate = false;        // fail unless it can start now
+  // Slurm drops the base where it waits and cannot end by then; 0: it has no deadline. (--time-min would make Slurm do
+  // it, but its backfill scheduler then also starts a base early with the least time, and training loses its base.)
+  std::time_t deadline = 0;
+  bool immediate = false;  // fail unless it can start now
 };
 
 // The nodes of a partition. Throws Error also when there is no such partition.

@@ -75,11 +75,29 @@ TEST_CASE("a base that waits for anything else is not gone on with") {
 TEST_CASE("a base asks for the time that BaseTime gives it, and for a deadline only when the job ends") {
   const BaseJob forever = base_job(movable(), BaseTime(0), shape(), {}, {}, false);
   CHECK(forever.ends == 0);
-  CHECK(forever.last == 0);
+  CHECK(forever.deadline == 0);
   const BaseJob limited = base_job(movable(), BaseTime(0, 30), shape(), {}, {}, false);
   CHECK(limited.ends >= std::time(nullptr) + 1800);
   CHECK(limited.ends < std::time(nullptr) + 1860);
-  CHECK(limited.last == 0);
+  CHECK(limited.deadline == 0);
+  JobContext context = movable();
+  const std::time_t end = std::time(nullptr) + 3600;
+  CHECK(base_job(context, BaseTime(end), shape(), {}, {}, false).deadline == end + 1800);
+  context.may_be_requeued = true;
+  CHECK(base_job(context, BaseTime(end), shape(), {}, {}, false).deadline == end + 7 * 24 * 3600);
+}
+
+TEST_CASE("a base beside another one must start within two minutes, also without a launcher that withdraws it") {
+  const std::time_t now = std::time(nullptr);
+  JobContext context = movable();
+  context.may_be_requeued = true;
+  const BaseJob second = base_job(context, BaseTime(now + 3600), shape(), {"n1", "n2"}, {}, true);
+  CHECK(second.ends == now + 3600);
+  CHECK(second.deadline == now + 3720);
+  // Where nothing limits it, it has a limit nevertheless: Slurm lets no other job have a deadline.
+  const BaseJob forever = base_job(context, BaseTime(0), shape(), {"n1", "n2"}, {}, false);
+  CHECK(forever.ends >= now + 365 * 24 * 3600);
+  CHECK(forever.deadline == forever.ends + 120);
 }
 
 TEST_CASE("a base and an extension have the wckey and the nice value of the submitted job") {
