@@ -50,6 +50,17 @@ BaseJob base_job(const JobContext& context, const BaseTime& time, const BaseShap
   return job;
 }
 
+std::string cut_short(const JobContext& context, std::time_t now) {
+  const long most = context.base_most_minutes, left = context.ends == 0 ? 0 : (context.ends - now) / 60;
+  const long wanted = context.base_minutes != 0 ? context.base_minutes : left;
+  if (most == 0 || (wanted != 0 && wanted <= most)) return "";
+  return "the bases of job " + std::to_string(context.job) + " may run " + std::to_string(most) +
+         " minutes, the MaxTime of partition " + context.base_partition + ", and not " +
+         (wanted == 0 ? "without a limit" : std::to_string(wanted) + " minutes") +
+         (context.base_minutes != 0 ? " as time= says" : " as the submitted job") +
+         "; the job ends then, and can be submitted again to go on from a checkpoint";
+}
+
 BaseTypes types_of_base(const JobContext& context) { return {context.types, context.accuracy == Accuracy::relaxed}; }
 
 bool still_wanted(const SlurmJob& waits, const JobContext& context, const BaseShape& shape) {

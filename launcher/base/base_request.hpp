@@ -1,6 +1,7 @@
 // What Slurm is asked for when a movable job wants a base.
 #pragma once
 
+#include <ctime>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ namespace espalier::launcher {
 // nonce and the clock. The other arguments as in BaseJob.
 BaseJob base_job(const JobContext& context, const BaseTime& time, const BaseShape& shape, std::vector<std::string> only,
                  std::vector<std::string> environment, bool immediate);
+
+// In words: that the partition of the bases allows them less time than the user asked for. Empty: it does not. Pure.
+std::string cut_short(const JobContext& context, std::time_t now);
 
 // The GPUs that the job's base may have. Pure.
 BaseTypes types_of_base(const JobContext& context);

@@ -19,7 +19,10 @@ void BaseTime::began(std::time_t base_ends) {
 }
 
 std::time_t BaseTime::ends(std::time_t now) const {
-  return began_ || limit_seconds_ == 0 ? last() : earlier(job_ends_, now + limit_seconds_ + kMoment);
+  std::time_t least = last();
+  if (!began_ && limit_seconds_ != 0) least = earlier(least, now + limit_seconds_ + kMoment);
+  if (most_seconds_ != 0) least = earlier(least, now + most_seconds_ + kMoment);
+  return least;
 }
 
 std::time_t BaseTime::last() const { return earlier(job_ends_, trained_until_); }

@@ -31,7 +31,7 @@ Bases::Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
       slurm_(slurm),
       context_(context),
       callbacks_(std::move(callbacks)),
-      time_(context.ends, context.base_minutes),
+      time_(context.ends, context.base_minutes, context.base_most_minutes),
       jobs_(loop, slurm, context, time_, of_jobs()),
       first_base_(loop, slurm, context, environment),
       second_base_(slurm, context, std::move(environment)),
@@ -51,6 +51,8 @@ BaseJobs::Callbacks Bases::of_jobs() {
 }
 
 void Bases::start() {
+  if (const std::string words = cut_short(context_, std::time(nullptr)); !words.empty())
+    spdlog::warn("espalier: launch: {}", words);
   watch_ = loop_.every(kWatch, [this] { look(); });
   left_jobs_.ask([this](const LeftJobs::Left& left) {
     extensions_left_ = left.extensions;

@@ -98,7 +98,12 @@ std::string type_to_name(const std::vector<std::string>& nodes) {
 }  // namespace
 
 void keep_within(const SlurmJob& base, std::time_t ends) {
-  if (base.state != SlurmJob::State::pending || ends == 0 || base.limit_minutes == 0) return;
+  if (base.state != SlurmJob::State::pending) return;
+  if (base.beyond_partition) {
+    const long most = partition_minutes(base.partition);
+    if (most != 0 && (base.limit_minutes == 0 || base.limit_minutes > most)) return lower_time_limit(base.id, most);
+  }
+  if (ends == 0 || base.limit_minutes == 0) return;
   const long left = minutes_until(ends);
   if (base.limit_minutes - left >= std::clamp(left / 20, 1L, 5L)) lower_time_limit(base.id, left);
 }

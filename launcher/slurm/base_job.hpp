@@ -37,6 +37,7 @@ long partition_minutes(const std::string& partition);
 JobId submit_base(const BaseJob& job);
 // Lowers the time limit of a base that waits, so that it would end at `ends` if it started now. Does
 // nothing while less than a minute, or a twentieth of what is left, would change; at the most it is five minutes late.
+// Where the limit is longer than the partition's MaxTime, e.g. as that was lowered, it is lowered to that first.
 void keep_within(const SlurmJob& base, std::time_t ends);
 // The bases of the movable job `submitted` that wait or run, of this user, oldest first.
 std::vector<SlurmJob> bases_of(JobId submitted);

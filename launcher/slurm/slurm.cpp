@@ -112,6 +112,8 @@ std::optional<SlurmJob> load_job(JobId id) {
   job.excluded = expand_hosts(info.exc_nodes);
   job.limited =
       job.state == SlurmJob::State::pending && espalier_slurm_limit_of(info.state_reason) != ESPALIER_LIMIT_NONE;
+  job.beyond_partition =
+      job.state == SlurmJob::State::pending && espalier_slurm_beyond_partition_time(info.state_reason);
   const auto nodes = expand_hosts(info.nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Holding holding{id, nodes[i], {}};

@@ -39,7 +39,8 @@ struct SlurmJob {
   // What it has asked for: nodes, GPUs of each as --gres says it, and nodes that it must not get.
   int wanted_nodes = 0, wanted_gpus_per_node = 0;
   std::vector<std::string> excluded = {};
-  bool limited = false;  // it waits for a limit of its user, account or QOS, which several jobs share
+  bool limited = false;           // it waits for a limit of its user, account or QOS, which several jobs share
+  bool beyond_partition = false;  // it waits as its time limit is longer than its partition's MaxTime
 };
 
 struct ExtensionJob {

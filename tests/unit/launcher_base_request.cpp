@@ -2,8 +2,10 @@
 #include "launcher/base/base_request.hpp"
 
 #include <doctest/doctest.h>
+#include <slurm/slurm.h>
 
 #include "launcher/slurm/extension_request.hpp"
+#include "planner/slurm/limit_reason.h"
 
 using namespace espalier;
 using namespace espalier::launcher;
@@ -110,6 +112,28 @@ TEST_CASE("a base and an extension have the wckey and the nice value of the subm
   const ExtensionJob extension = extension_job(context, {}, {"n1", 1, 1, 1, 60}, "", false);
   CHECK(extension.wckey == "thesis");
   CHECK(extension.nice == 100);
+}
+
+TEST_CASE("where the partition of the bases allows less time than the user asked for, that is said") {
+  JobContext context = movable();
+  CHECK(cut_short(context, 1000).empty());
+  context.base_most_minutes = 60;
+  CHECK(cut_short(context, 1000) ==
+        "the bases of job 7 may run 60 minutes, the MaxTime of partition gpu, and not without a limit as the submitted "
+        "job; the job ends then, and can be submitted again to go on from a checkpoint");
+  context.ends = 1000 + 61 * 60;
+  CHECK(cut_short(context, 1000).find("and not 61 minutes as the submitted job;") != std::string::npos);
+  CHECK(cut_short(context, 1060).empty());
+  context.base_minutes = 90;
+  CHECK(cut_short(context, 1060).find("and not 90 minutes as time= says;") != std::string::npos);
+  context.base_minutes = 60;
+  CHECK(cut_short(context, 1060).empty());
+}
+
+TEST_CASE("of the reasons for which a job waits, the one that its time limit is too long for its partition is known") {
+  CHECK(espalier_slurm_beyond_partition_time(WAIT_PART_TIME_LIMIT));
+  CHECK_FALSE(espalier_slurm_beyond_partition_time(WAIT_RESOURCES));
+  CHECK(espalier_slurm_limit_of(WAIT_PART_TIME_LIMIT) == ESPALIER_LIMIT_NONE);  // no other job counts there
 }
 
 TEST_CASE("the form of a base that runs is what it holds") {

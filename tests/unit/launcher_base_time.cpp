@@ -42,4 +42,20 @@ TEST_CASE("no limit on the bases' times outlives the submitted job") {
   CHECK(time.ends(1000) == 5000);
 }
 
+TEST_CASE("no base asks for more time than its partition allows, which Slurm would never grant") {
+  const BaseTime unlimited(0, 0, 60);
+  CHECK(unlimited.ends(1000) == 4605);
+  CHECK(unlimited.ends(2000) == 5605);  // one that starts later ends later
+  CHECK(unlimited.last() == 0);
+  CHECK(BaseTime(2000, 0, 60).ends(1000) == 2000);
+  CHECK(BaseTime(0, 30, 60).ends(1000) == 2805);
+  CHECK(BaseTime(0, 90, 60).ends(1000) == 4605);
+  BaseTime moved(0, 90, 60);
+  moved.began(4600);
+  CHECK(moved.ends(2000) == 4600);
+  BaseTime lowered(0, 0, 10);  // MaxTime, while the base ran that an earlier launcher has left
+  lowered.began(9000);
+  CHECK(lowered.ends(1000) == 1605);
+}
+
 }  // namespace
