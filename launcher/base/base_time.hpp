@@ -18,15 +18,21 @@ class BaseTime {
   explicit BaseTime(std::time_t job_ends, long limit_minutes = 0, long most_minutes = 0)
       : job_ends_(job_ends), limit_seconds_(limit_minutes * 60), most_seconds_(most_minutes * 60) {}
 
-  // Training is on a base, the first one of this launcher, that Slurm ends then. Later calls change nothing.
+  // Training is on a base that Slurm ends then. The end of this launcher's first one counts: whole minutes, which a
+  // later base loses, do not add up.
   void began(std::time_t base_ends);
+  // What Slurm says now of the base that training is on, and of the submitted job. An administrator may have changed
+  // their time limits, and a user may have lowered them: later bases have as much more or less.
+  void seen(std::time_t base_ends, std::time_t job_ends);
   // When a base that starts now ends. With time= or MaxTime a few seconds later, as Slurm counts whole minutes.
   std::time_t ends(std::time_t now) const;
   // After this time no base runs. It differs from ends() while none has run.
   std::time_t last() const;
 
  private:
-  std::time_t job_ends_, limit_seconds_, most_seconds_, trained_until_ = 0;
+  std::time_t job_ends_, limit_seconds_, most_seconds_;
+  std::time_t trained_until_ = 0;  // by the limit on the sum of the times
+  std::time_t base_ends_ = 0;      // of the base that training is on, as Slurm last said
   bool began_ = false;
 };
 

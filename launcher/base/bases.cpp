@@ -163,13 +163,14 @@ void Bases::acquire(const std::vector<ExtensionRequest>& nodes) {
   deadline_ =
       loop_.after(waits, [this, waits] { fail("it was not granted within " + std::to_string(waits.count()) + " s"); });
   const auto wanted = [this, attempt = attempt_] { return !ending_ && attempt == attempt_ && acquiring_; };
-  second_base_.submit(time_, same_per_gpu(now, static_cast<int>(nodes.size()), nodes.front().gpus), std::move(only),
-                      wanted, [this, wanted](JobId id, const BaseShape& shape, const std::string& why) {
-                        if (id == 0) return fail(why);
-                        submitted(id, shape, false);
+  second_base_.submit(current_, time_, same_per_gpu(now, static_cast<int>(nodes.size()), nodes.front().gpus),
+                      std::move(only), wanted, [this, wanted, beside = current_](const SecondBase::Answer& answer) {
+                        if (beside == current_) time_ = answer.time;
+                        if (answer.id == 0) return fail(answer.why);
+                        submitted(answer.id, answer.shape, false);
                         if (wanted()) return;
-                        if (second_ == id) second_ = 0;  // nobody waits for it any more
-                        jobs_.release(id);
+                        if (second_ == answer.id) second_ = 0;  // nobody waits for it any more
+                        jobs_.release(answer.id);
                       });
 }
 
@@ -280,6 +281,7 @@ void Bases::promote(wire::Loop::Milliseconds longer) {
   if (second_ == 0) return;
   before_ = std::exchange(current_, std::exchange(second_, 0));
   if (current_ == arrived_) arrived_ = 0;
+  time_.began(jobs_.at(current_).ends);
   steps_beside_ = 0;
   deadline_ = loop_.after(kBothHeld + longer, [this] { give_back_before(); });
   callbacks_.changed();
@@ -329,15 +331,15 @@ void Bases::release_all() {
   jobs_.release_all();
 }
 
-std::vector<Holding> Bases::second_holdings() const {
-  const BaseJobs::Base* second = jobs_.find(second_);
-  return second != nullptr && second->granted ? second->holdings : std::vector<Holding>();
-}
 std::vector<NodeView> Bases::arrived_nodes() const {
   const BaseJobs::Base* arrived = jobs_.find(arrived_);
   return arrived != nullptr ? arrived->nodes : std::vector<NodeView>();
 }
 
+std::vector<Holding> Bases::second_holdings() const {
+  const BaseJobs::Base* second = jobs_.find(second_);
+  return second != nullptr && second->granted ? second->holdings : std::vector<Holding>();
+}
 
 std::vector<NodeView> Bases::second_nodes() const {
   const BaseJobs::Base* second = jobs_.find(second_);

@@ -82,6 +82,7 @@ moves_within_its_time() {
   trains
   [ "$(limit_of "$base")" = 00:20:00 ]
   moves_within_its_time
+  scontrol update jobid="$base" TimeLimit=+10 # by an administrator
   moves_within_its_time
   goes_on_well 60
 }
