@@ -99,6 +99,7 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A" RUNNI
   said "base $base waits as its time limit is longer than the MaxTime of partition main; it is lowered to that"
   [ "$(bases_of "$A")" = "$base" ]
   finish f1
+  finish f2
   trains
   ends_well 400
 }
