@@ -30,22 +30,24 @@ both_held() {
   wait_for 30 "they run" eval 'job_is "$near" RUNNING && job_is "$far" RUNNING'
 }
 base_waits() { base=$(bases_of "$A" PENDING) && [ -n "$base" ]; }
-# The base of A moves, and then is another job, which ends no later than the one before.
-# A second base that waits does not outlive two dead daemons: Slurm drops it unless it starts within some minutes.
-starts_soon() {
-  local base
-  for base in $(bases_of "$A"); do
-    [ "$base" = "$1" ] || { [ $(($(deadline_of "$base") - $(end_of "$base"))) -ge 0 ] && [ $(($(deadline_of "$base") - $(end_of "$base"))) -le 240 ] && return; }
+# A base beside $1 runs that Slurm would have dropped, had it not started within some minutes.
+had_to_start_soon() {
+  local base spare
+  for base in $(bases_of "$A" RUNNING); do
+    [ "$base" != "$1" ] || continue
+    spare=$(($(deadline_of "$base") - $(end_of "$base")))
+    [ "$spare" -ge 0 ] && [ "$spare" -le 240 ] && return
   done
   return 1
 }
+# The base of A moves, and then is another job, which ends no later than the one before.
 moves_within_its_time() {
   local until there second
   until=$(end_of "$base")
   there=$(nodes_of "$base")
   other=n1 && [ "$there" = n2 ] || other=n2
   wait_for 60 "A is asked to move" eval 'espalier migrate "$A" --nodes "$other"'
-  wait_for 60 "the second base has a deadline" starts_soon "$base"
+  wait_for 60 "the second base runs, and had a deadline" had_to_start_soon "$base"
   wait_for 120 "A has one base, another one" eval 'second=$(bases_of "$A" RUNNING) && [ "$(wc -w <<< "$second")" = 1 ] && [ "$second" != "$base" ]'
   echo "# the first base would have ended at $until, the second one ends at $(end_of "$second")" >&3
   [ "$(end_of "$second")" -le $((until + 5)) ]
