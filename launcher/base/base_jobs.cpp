@@ -97,6 +97,11 @@ void BaseJobs::answered(JobId id, const std::optional<SlurmJob>& seen, const std
   if (gone || (seen->state == SlurmJob::State::completing &&
                (callbacks_.lost_when_completing(id) || !base.granted || base.keepers.empty())))
     return callbacks_.ended(id, "its base, Slurm job " + std::to_string(id) + ", has ended");
+  if (seen->beyond_partition && !std::exchange(base.beyond_told, true))
+    spdlog::warn(
+        "espalier: launch: base {} waits as its time limit is longer than the MaxTime of partition {}; it is lowered "
+        "to that",
+        id, seen->partition);
   if (seen->state == SlurmJob::State::pending) return callbacks_.waits(id, seen->limited);
   if (seen->state != SlurmJob::State::running || base.running) return;
   base.running = true;

@@ -29,6 +29,7 @@ class BaseJobs {
     std::set<std::string> keepers;  // nodes whose keeper has come
     bool running = false, granted = false, leaving = false, asked = false;
     bool past_deadline = false;  // Slurm has dropped it while it waited
+    bool beyond_told = false;    // it was said that its time limit is longer than its partition allows
     wire::Watch check;           // a wait for keepers, or for the end
   };
   struct Callbacks {

@@ -30,63 +30,130 @@ std::string type_to_name(const std::vector<NodeCapacity>& partition, const std::
       ->first;
 }
 
-}  // namespace
+using Nodes = std::vector<const NodeCapacity*>;
 
-BaseShape base_shape(int gpus, const std::vector<NodeCapacity>& partition, const std::set<std::string>& types) {
-  BaseShape shape;
-  shape.type = type_to_name(partition, types);
-  std::vector<const NodeCapacity*> fit;
+// Those with `each` GPUs of the type that the request names, or of a type that it may have.
+Nodes able(const std::vector<NodeCapacity>& partition, const std::string& named, const std::set<std::string>& types,
+           int each) {
+  Nodes nodes;
   for (const NodeCapacity& node : partition) {
-    const bool of_type =
-        shape.type.empty() ? types.empty() || types.contains(node.gpu_type) : node.gpu_type == shape.type;
-    if (node.gpus > 0 && of_type) fit.push_back(&node);
-    else shape.excluded.push_back(node.name);
+    const bool of_type = named.empty() ? types.empty() || types.contains(node.gpu_type) : node.gpu_type == named;
+    if (of_type && node.gpus > 0 && node.gpus >= each) nodes.push_back(&node);
   }
-  const auto with = [&](int least) {
-    return static_cast<int>(
-        std::count_if(fit.begin(), fit.end(), [&](const NodeCapacity* node) { return node->gpus >= least; }));
+  return nodes;
+}
+
+Nodes of_type(Nodes nodes, const std::string& type) {
+  std::erase_if(nodes, [&](const NodeCapacity* node) { return node->gpu_type != type; });
+  return nodes;
+}
+
+bool has_several_types(const Nodes& nodes) {
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](const NodeCapacity* node) { return node->gpu_type != nodes.front()->gpu_type; });
+}
+
+// The types of which there are `count` of these nodes, the best for a base first.
+std::vector<std::string> types_with(const Nodes& nodes, int count, int each) {
+  struct Room {
+    int nodes = 0, idle = 0, gpus = 0;
   };
-  for (int each = gpus; each >= 1 && shape.nodes == 0; --each)
-    if (gpus % each == 0 && with(each) >= gpus / each) {
-      shape.gpus_per_node = each;
-      shape.nodes = gpus / each;
-    }
-  if (shape.nodes == 0)
-    throw Error("its partition has no nodes for " + std::to_string(gpus) + " GPUs" +
-                (types.empty() ? "" : " of type " + joined(types)) + " with the same number of them on each node");
+  std::map<std::string, Room> rooms;
+  for (const NodeCapacity* node : nodes) {
+    Room& room = rooms[node->gpu_type];
+    ++room.nodes;
+    room.idle += node->idle >= each ? 1 : 0;
+    room.gpus += node->gpus;
+  }
+  std::vector<std::string> types;
+  for (const auto& [type, room] : rooms)
+    if (room.nodes >= count) types.push_back(type);
+  std::stable_sort(types.begin(), types.end(), [&](const std::string& a, const std::string& b) {
+    const Room &one = rooms.at(a), &other = rooms.at(b);
+    const bool now = one.idle >= count, other_now = other.idle >= count;
+    return now != other_now ? now : one.gpus > other.gpus;
+  });
+  return types;
+}
+
+std::vector<std::string> all_but(const std::vector<NodeCapacity>& partition, const Nodes& nodes) {
+  std::set<std::string> names;
+  for (const NodeCapacity& node : partition) names.insert(node.name);
+  for (const NodeCapacity* node : nodes) names.erase(node->name);
+  return {names.begin(), names.end()};
+}
+
+BaseShape shape_on(const Nodes& nodes, int count, int each, const std::string& named) {
+  BaseShape shape;
+  shape.type = named;
+  shape.nodes = count;
+  shape.gpus_per_node = each;
   shape.cpus_per_node = std::numeric_limits<int>::max();
   shape.memory_mb_per_node = std::numeric_limits<long>::max();
-  for (const NodeCapacity* node : fit) {
-    if (node->gpus < shape.gpus_per_node) {
-      shape.excluded.push_back(node->name);
-      continue;
-    }
-    const int cpus = std::max(shape.gpus_per_node, node->cpus * shape.gpus_per_node / (node->gpus + 1));
+  for (const NodeCapacity* node : nodes) {
+    const int cpus = std::max(each, node->cpus * each / (node->gpus + 1));
     shape.cpus_per_node = std::min({shape.cpus_per_node, cpus, std::max(1, node->cpus)});
     shape.memory_mb_per_node =
-        std::min(shape.memory_mb_per_node, std::max(1L, node->memory_mb * shape.gpus_per_node / (node->gpus + 1)));
+        std::min(shape.memory_mb_per_node, std::max(1L, node->memory_mb * each / (node->gpus + 1)));
   }
-  std::sort(shape.excluded.begin(), shape.excluded.end());
   return shape;
 }
 
-std::vector<std::string> excluded_but(const std::vector<std::string>& only, const BaseShape& shape,
-                                      const std::vector<NodeCapacity>& partition, const std::set<std::string>& types) {
-  const std::set<std::string> named(only.begin(), only.end());
-  std::vector<std::string> excluded;
-  for (const NodeCapacity& node : partition) {
-    const bool of_type =
-        shape.type.empty() ? types.empty() || types.contains(node.gpu_type) : node.gpu_type == shape.type;
-    if (!of_type || node.gpus < shape.gpus_per_node || (!named.empty() && !named.contains(node.name)))
-      excluded.push_back(node.name);
+}  // namespace
+
+std::vector<BaseShape> base_shapes(int gpus, const std::vector<NodeCapacity>& partition, const BaseTypes& types) {
+  const std::string named = type_to_name(partition, types.allowed);
+  std::vector<BaseShape> shapes;
+  const auto add = [&](const Nodes& nodes, int count, int each) {
+    shapes.push_back(shape_on(nodes, count, each, named));
+    shapes.back().excluded = all_but(partition, nodes);
+  };
+  for (int each = gpus; each >= 1 && shapes.empty(); --each) {
+    if (gpus % each != 0) continue;
+    const Nodes nodes = able(partition, named, types.allowed, each);
+    if (each == gpus && !nodes.empty()) add(nodes, 1, each);  // a node has one type anyway
+    else
+      for (const std::string& type : types_with(nodes, gpus / each, each)) add(of_type(nodes, type), gpus / each, each);
   }
-  const auto left = static_cast<int>(partition.size() - excluded.size());
-  if (left < shape.nodes)
+  bool would_mix = false;
+  for (int each = gpus; each >= 1 && shapes.empty() && !would_mix; --each) {
+    const Nodes nodes = able(partition, named, types.allowed, each);
+    if (gpus % each != 0 || static_cast<int>(nodes.size()) < gpus / each) continue;
+    if (types.mixed) add(nodes, gpus / each, each);
+    else would_mix = true;
+  }
+  if (shapes.empty())
+    throw Error("its partition has no nodes for " + std::to_string(gpus) + " GPUs" +
+                (would_mix ? " of one type, which accuracy=bitwise needs (accuracy=relaxed may mix types),"
+                 : types.allowed.empty() ? ""
+                                         : " of type " + joined(types.allowed)) +
+                " with the same number of them on each node");
+  return shapes;
+}
+
+BaseShape base_shape(int gpus, const std::vector<NodeCapacity>& partition, const BaseTypes& types) {
+  return base_shapes(gpus, partition, types).front();
+}
+
+std::vector<std::string> excluded_but(const std::vector<std::string>& only, const BaseShape& shape,
+                                      const std::vector<NodeCapacity>& partition, const BaseTypes& types) {
+  const std::set<std::string> names(only.begin(), only.end());
+  Nodes nodes = able(partition, shape.type, types.allowed, shape.gpus_per_node);
+  if (!names.empty()) std::erase_if(nodes, [&](const NodeCapacity* node) { return !names.contains(node->name); });
+  const auto refuse = [&](const std::string& what, std::size_t left) {
     throw Error("it needs " + std::to_string(shape.nodes) + " node(s) with " + std::to_string(shape.gpus_per_node) +
-                " GPU(s) each" + (shape.type.empty() ? "" : " of type " + shape.type) + ", and of these nodes " +
-                std::to_string(left) + " have them");
-  std::sort(excluded.begin(), excluded.end());
-  return excluded;
+                " GPU(s) each" + what + ", and of these nodes " + std::to_string(left) + " have them");
+  };
+  if (static_cast<int>(nodes.size()) < shape.nodes)
+    refuse(shape.type.empty() ? "" : " of type " + shape.type, nodes.size());
+  if (shape.nodes > 1 && has_several_types(nodes)) {
+    const auto fit = types_with(nodes, shape.nodes, shape.gpus_per_node);
+    if (!fit.empty()) nodes = of_type(nodes, fit.front());
+    else if (!types.mixed)
+      throw Error("it needs " + std::to_string(shape.nodes) +
+                  " node(s) with GPUs of one type, as accuracy=bitwise keeps the type, and these nodes are of several");
+  }
+  return all_but(partition, nodes);
 }
 
 BaseShape same_per_gpu(const BaseShape& shape, int nodes, int gpus_per_node) {

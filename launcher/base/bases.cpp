@@ -31,7 +31,7 @@ Bases::Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
       slurm_(slurm),
       context_(context),
       callbacks_(std::move(callbacks)),
-      time_(context.ends, context.base_minutes),
+      time_(context.ends, context.base_minutes, context.base_most_minutes),
       jobs_(loop, slurm, context, time_, of_jobs()),
       first_base_(loop, slurm, context, environment),
       second_base_(slurm, context, std::move(environment)),
@@ -51,6 +51,8 @@ BaseJobs::Callbacks Bases::of_jobs() {
 }
 
 void Bases::start() {
+  if (const std::string words = cut_short(context_, std::time(nullptr)); !words.empty())
+    spdlog::warn("espalier: launch: {}", words);
   watch_ = loop_.every(kWatch, [this] { look(); });
   left_jobs_.ask([this](const LeftJobs::Left& left) {
     extensions_left_ = left.extensions;
@@ -161,13 +163,14 @@ void Bases::acquire(const std::vector<ExtensionRequest>& nodes) {
   deadline_ =
       loop_.after(waits, [this, waits] { fail("it was not granted within " + std::to_string(waits.count()) + " s"); });
   const auto wanted = [this, attempt = attempt_] { return !ending_ && attempt == attempt_ && acquiring_; };
-  second_base_.submit(time_, same_per_gpu(now, static_cast<int>(nodes.size()), nodes.front().gpus), std::move(only),
-                      wanted, [this, wanted](JobId id, const BaseShape& shape, const std::string& why) {
-                        if (id == 0) return fail(why);
-                        submitted(id, shape, false);
+  second_base_.submit(current_, time_, same_per_gpu(now, static_cast<int>(nodes.size()), nodes.front().gpus),
+                      std::move(only), wanted, [this, wanted, beside = current_](const SecondBase::Answer& answer) {
+                        if (beside == current_) time_ = answer.time;
+                        if (answer.id == 0) return fail(answer.why);
+                        submitted(answer.id, answer.shape, false);
                         if (wanted()) return;
-                        if (second_ == id) second_ = 0;  // nobody waits for it any more
-                        jobs_.release(id);
+                        if (second_ == answer.id) second_ = 0;  // nobody waits for it any more
+                        jobs_.release(answer.id);
                       });
 }
 
@@ -278,6 +281,7 @@ void Bases::promote(wire::Loop::Milliseconds longer) {
   if (second_ == 0) return;
   before_ = std::exchange(current_, std::exchange(second_, 0));
   if (current_ == arrived_) arrived_ = 0;
+  time_.began(jobs_.at(current_).ends);
   steps_beside_ = 0;
   deadline_ = loop_.after(kBothHeld + longer, [this] { give_back_before(); });
   callbacks_.changed();
@@ -325,6 +329,11 @@ void Bases::release_all() {
   deadline_.reset();
   watch_.reset();
   jobs_.release_all();
+}
+
+std::vector<NodeView> Bases::arrived_nodes() const {
+  const BaseJobs::Base* arrived = jobs_.find(arrived_);
+  return arrived != nullptr ? arrived->nodes : std::vector<NodeView>();
 }
 
 std::vector<Holding> Bases::second_holdings() const {

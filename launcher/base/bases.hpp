@@ -102,6 +102,7 @@ class Bases {
   std::vector<Holding> arrived_holdings() const {
     return second_ == 0 && before_ == 0 ? jobs_.holdings_of(arrived_) : std::vector<Holding>();
   }
+  std::vector<NodeView> arrived_nodes() const;   // of the base that has arrived
   std::vector<Holding> second_holdings() const;  // of a second base that was granted
   std::vector<NodeView> second_nodes() const;    // the same
   // Of the base that training was on before, until it is given back.

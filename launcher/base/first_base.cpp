@@ -42,7 +42,7 @@ void FirstBase::attempt(const Told& told) {
     try {
       const auto nodes = partition_nodes(context.base_partition);
       answer.hopeless = true;  // where the partition has no such nodes
-      const BaseShape shape = base_shape(context.base_gpus, nodes, context.types);
+      const BaseShape shape = base_shape(context.base_gpus, nodes, types_of_base(context));
       answer.hopeless = false;
       answer.job = base_job(context, time, shape, {}, environment, false);
       answer.id = submit_base(answer.job);
@@ -85,8 +85,8 @@ void FirstBase::steer(JobId base, const BaseShape& shape, const std::string& nod
   slurm_.post([base, shape, nodes, context = context_]() -> std::function<void()> {
     std::string why;
     try {
-      const auto excluded =
-          excluded_but(expand_hosts(nodes.c_str()), shape, partition_nodes(context.base_partition), context.types);
+      const auto excluded = excluded_but(expand_hosts(nodes.c_str()), shape, partition_nodes(context.base_partition),
+                                         types_of_base(context));
       exclude_nodes(base, excluded);
     } catch (const Error& error) {
       why = error.what();

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "launcher/base/base_request.hpp"
@@ -32,10 +33,12 @@ void end(JobId id) {
 bool takes_over(const SlurmJob& base, const JobContext& context, LeftJobs::Left& left) {
   if (left.waits != 0 || base.state != SlurmJob::State::pending) return false;
   try {
-    const BaseShape shape = base_shape(context.base_gpus, partition_nodes(context.base_partition), context.types);
-    if (!still_wanted(base, context, shape)) return false;
+    const auto shapes = base_shapes(context.base_gpus, partition_nodes(context.base_partition), types_of_base(context));
+    const auto wanted = std::find_if(shapes.begin(), shapes.end(),
+                                     [&](const BaseShape& shape) { return still_wanted(base, context, shape); });
+    if (wanted == shapes.end()) return false;
     left.waits = base.id;
-    left.waiting_shape = shape;
+    left.waiting_shape = *wanted;
   } catch (const Error& error) {
     spdlog::warn("espalier: launch: base {}, which waits, is submitted again: {}", base.id, error.what());
   }

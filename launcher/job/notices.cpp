@@ -6,6 +6,7 @@
 
 #include "launcher/job/grace.hpp"
 #include "launcher/job/holdings.hpp"
+#include "launcher/job/proposal_check.hpp"
 #include "planner/core/schedule/move.hpp"
 #include "planner/core/scheduler.hpp"
 
@@ -62,13 +63,15 @@ void Notices::answer() {
 void Notices::move_to(const std::vector<Holding>& base) {
   if (base.empty()) return;
   const ElasticJob job = callbacks_.job();
+  if (const std::string why = type_refusal(job, context_.nodes, callbacks_.arrived_nodes()); !why.empty())
+    return callbacks_.stays(why);
   Decision decision;
   decision.job = context_.job;
   decision.trigger = Trigger::job_started;
   decision.kind = DecisionKind::migrate;
   decision.reason = "Slurm has granted base " + std::to_string(base.front().job) + ", for which the job waited";
   const auto plan = plan_on_base(job, base, &callbacks_.known());
-  if (!plan) return callbacks_.unplanned();
+  if (!plan) return callbacks_.stays("no plan fits on it");
   decision.plan = *plan;
   decision.candidates = weighed_against(callbacks_.known(), job, *plan);
   decision.candidates.front().rejected_by = "its base has been granted";

@@ -15,18 +15,19 @@ namespace espalier::launcher {
 class Notices {
  public:
   struct Callbacks {
-    std::function<std::set<JobId>()> taken;               // extensions that Slurm takes back
-    std::function<JobId()> base_before;                   // a base that the plan still uses and shall leave; 0: none
-    std::function<std::vector<Holding>()> arrived;        // a base that training shall move to; empty: none
-    std::function<double(const std::set<JobId>&)> since;  // seconds since the first notice for one of them
-    std::function<bool()> idle;                           // the job trains, and nothing is being changed
-    std::function<ElasticJob()> job;                      // as the planner is told
-    std::function<const PlanningBasis&()> known;          // for a plan on fewer GPUs
-    std::function<double()> needs;                        // seconds that a change of generation is likely to take
-    std::function<void()> save;                           // asks the running generation for a checkpoint
-    std::function<void()> take_arrived;                   // the next proposal moves to it
-    std::function<void()> unplanned;                      // no plan fits on the base that has arrived
-    std::function<void(const Decision&)> propose;         // a plan without the extensions
+    std::function<std::set<JobId>()> taken;                // extensions that Slurm takes back
+    std::function<JobId()> base_before;                    // a base that the plan still uses and shall leave; 0: none
+    std::function<std::vector<Holding>()> arrived;         // a base that training shall move to; empty: none
+    std::function<double(const std::set<JobId>&)> since;   // seconds since the first notice for one of them
+    std::function<bool()> idle;                            // the job trains, and nothing is being changed
+    std::function<ElasticJob()> job;                       // as the planner is told
+    std::function<const PlanningBasis&()> known;           // for a plan on fewer GPUs
+    std::function<double()> needs;                         // seconds that a change of generation is likely to take
+    std::function<void()> save;                            // asks the running generation for a checkpoint
+    std::function<void()> take_arrived;                    // the next proposal moves to it
+    std::function<std::vector<NodeView>()> arrived_nodes;  // of that base
+    std::function<void(const std::string&)> stays;         // the base that has arrived is not moved to, and why
+    std::function<void(const Decision&)> propose;          // a plan without the extensions
   };
   Notices(wire::Loop& loop, const JobContext& context, const HeldGpus& held, Callbacks callbacks);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/core/json.hpp"
+#include "planner/core/schedule/gpu_type.hpp"
 #include "planner/core/schedule/move.hpp"
 
 namespace espalier::launcher {
@@ -59,6 +60,21 @@ std::optional<std::string> refusal(const Decision& decision, const JobContext& c
   for (const JobId id : decision.release)
     if (!facts.known(id)) return "extension " + std::to_string(id) + " is not this job's";
   return std::nullopt;
+}
+
+std::string type_refusal(const ElasticJob& job, const std::vector<NodeView>& present,
+                         const std::vector<NodeView>& next) {
+  std::set<std::string> now, then;
+  for (const NodeView& node : present) now.insert(node.gpu_type);
+  for (const NodeView& node : next) then.insert(node.gpu_type);
+  if (!keeps_gpu_type(job) || now.empty() || (then.size() == 1 && then == now)) return "";
+  const auto listed = [](const std::set<std::string>& types) {
+    std::string text;
+    for (const std::string& type : types) text += (text.empty() ? "" : " and ") + type;
+    return text;
+  };
+  return "it has GPUs of type " + listed(then) + ", and accuracy=bitwise keeps the training on " + listed(now) +
+         ", as others may round differently; name one type with types=, or give accuracy=relaxed";
 }
 
 std::string smaller_base_refusal(const Decision& decision, const JobContext& context) {

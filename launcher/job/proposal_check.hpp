@@ -25,6 +25,11 @@ struct ProposalFacts {
 // Why the decision is refused; nullopt: it is not.
 std::optional<std::string> refusal(const Decision& decision, const JobContext& context, const ProposalFacts& facts);
 
+// Why training does not go over from a base on the nodes `present` to one on `next`; empty: it may. What Slurm grants
+// may be on other GPUs than those that were idle or known when the base was asked for.
+std::string type_refusal(const ElasticJob& job, const std::vector<NodeView>& present,
+                         const std::vector<NodeView>& next);
+
 // The same for one that starts_smaller(); empty: it is not refused.
 std::string smaller_base_refusal(const Decision& decision, const JobContext& context);
 

@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include "launcher/job/launcher.hpp"
+#include "launcher/job/proposal_check.hpp"
 #include "launcher/process/child.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
@@ -172,6 +173,8 @@ Bases::Callbacks Launcher::of_bases() {
   };
   on.refused = [this](const std::string& why) { machine_.raise(Event::current_failed, why); };
   on.second_granted = [this] {
+    if (const std::string why = type_refusal(state(), context_.nodes, bases_.second_nodes()); !why.empty())
+      return bases_.withdraw_second(why);
     hand_off_.note("acquired");
     machine_.raise(program_.restarts() ? Event::granted_restart : Event::granted);
   };

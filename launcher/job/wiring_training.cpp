@@ -104,7 +104,8 @@ Notices::Callbacks Launcher::of_notices() {
   on.base_before = [this] { return movable_.base_to_leave(); };
   on.arrived = [this] { return program_.speaks_protocol() ? bases_.arrived_holdings() : std::vector<Holding>(); };
   on.take_arrived = [this] { bases_.take_arrived(); };
-  on.unplanned = [this] { bases_.give_back_arrived("no plan fits on it"); };
+  on.arrived_nodes = [this] { return bases_.arrived_nodes(); };
+  on.stays = [this](const std::string& why) { bases_.give_back_arrived(why); };
   on.since = [this](const std::set<JobId>& taken) { return extensions_.since_notice(taken); };
   on.idle = [this] { return machine_.quiet() && !hand_off_.under_way(); };
   on.job = [this] { return state(); };

@@ -65,6 +65,8 @@ JobId submit_profile_job(const wire::Config& config, const ProfileRequest& reque
   job.qos = config.extension_qos;
   job.constraint = own_or(config.extension_constraint, fits_one_node(anchor->features) ? anchor->features : "");
   job.reservation = own_or(config.extension_reservation, anchor->reservation);
+  job.wckey = anchor->wckey;
+  job.nice = std::max(0, anchor->nice);
   job.typed_gpus = anchor->typed_gpus;
   job.comment = "espalier:ext:" + number + ":" + nonce.substr(0, ESPALIER_GRANT_ID) + " " + wire::kStageProfileWord +
                 place.at("type").get<std::string>();

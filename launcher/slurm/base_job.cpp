@@ -15,10 +15,6 @@
 namespace espalier::launcher {
 namespace {
 
-// Slurm drops a base that waits when its launcher has not lowered its time limit for so long, e.g. because it is dead.
-// A slurmctld that is away for less time changes nothing. Where Slurm may requeue the submitted job the next launcher
-// goes on with the base, and it may wait longer then. (Tried on 22.05: a user may not change the deadline.)
-constexpr std::time_t kDeadlineBehind = 30 * 60, kDeadlineOfRequeued = 7 * 24 * 3600;
 long minutes_until(std::time_t ends) { return std::max<std::time_t>((ends - std::time(nullptr)) / 60, 1); }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -56,12 +52,23 @@ Partition load_partition(const std::string& name) {
 
 }  // namespace
 
+namespace {
+
+// GPUs of this type that a job could get now.
+int idle_of(const node_info_t& node, const std::string& type) {
+  const std::uint32_t base = node.node_state & NODE_STATE_BASE;
+  if ((node.node_state & NODE_STATE_DRAIN) != 0 || (base != NODE_STATE_IDLE && base != NODE_STATE_MIXED)) return 0;
+  return gpu_counts(text(node.gres))[type] - gpu_counts(text(node.gres_used))[type];
+}
+
+}  // namespace
+
 long partition_minutes(const std::string& partition) { return load_partition(partition).minutes; }
 
 std::vector<NodeCapacity> partition_nodes(const std::string& partition) {
   const std::set<std::string> names = load_partition(partition).nodes;
   node_info_msg_t* message = nullptr;
-  if (slurm_load_node(0, &message, SHOW_ALL) != SLURM_SUCCESS) fail("slurm: nodes cannot be asked for");
+  if (slurm_load_node(0, &message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) fail("slurm: nodes cannot be asked for");
   const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
   std::vector<NodeCapacity> nodes;
   for (std::uint32_t i = 0; i < message->record_count; ++i) {
@@ -74,7 +81,7 @@ std::vector<NodeCapacity> partition_nodes(const std::string& partition) {
     const auto reserved = info.mem_spec_limit == NO_VAL64 ? 0 : info.mem_spec_limit;
     const auto memory = info.real_memory > reserved ? info.real_memory - reserved : 0;
     nodes.push_back({info.name, lent.value_or(gpus.type), lent ? counts.at(*lent) : 0, info.cpus_efctv,
-                     static_cast<long>(memory), counts.size() > 1});
+                     static_cast<long>(memory), counts.size() > 1, lent ? idle_of(info, *lent) : 0});
   }
   return nodes;
 }
@@ -91,7 +98,12 @@ std::string type_to_name(const std::vector<std::string>& nodes) {
 }  // namespace
 
 void keep_within(const SlurmJob& base, std::time_t ends) {
-  if (base.state != SlurmJob::State::pending || ends == 0 || base.limit_minutes == 0) return;
+  if (base.state != SlurmJob::State::pending) return;
+  if (base.beyond_partition) {
+    const long most = partition_minutes(base.partition);
+    if (most != 0 && (base.limit_minutes == 0 || base.limit_minutes > most)) return lower_time_limit(base.id, most);
+  }
+  if (ends == 0 || base.limit_minutes == 0) return;
   const long left = minutes_until(ends);
   if (base.limit_minutes - left >= std::clamp(left / 20, 1L, 5L)) lower_time_limit(base.id, left);
 }
@@ -101,6 +113,7 @@ JobId submit_base(const BaseJob& job) {
   job_desc_msg_t description;
   slurm_init_job_desc_msg(&description);
   std::string name = job.name, partition = job.partition, qos = job.qos, account = job.account, comment = job.comment;
+  std::string wckey = job.wckey;
   std::string script = job.script, directory = job.directory, null = "/dev/null", reservation = job.reservation;
   std::string only = joined(job.only), excluded = job.only.empty() ? joined(job.shape.excluded) : "";
   std::string type = job.shape.type;
@@ -115,6 +128,8 @@ JobId submit_base(const BaseJob& job) {
   if (!qos.empty()) description.qos = qos.data();
   if (!account.empty()) description.account = account.data();
   if (!reservation.empty()) description.reservation = reservation.data();
+  if (!wckey.empty()) description.wckey = wckey.data();
+  if (job.nice > 0) description.nice = NICE_OFFSET + static_cast<std::uint32_t>(job.nice);
   description.comment = comment.data();
   if (!only.empty()) description.req_nodes = only.data();
   if (!excluded.empty()) description.exc_nodes = excluded.data();
@@ -128,7 +143,7 @@ JobId submit_base(const BaseJob& job) {
   description.tres_per_node = tres.data();
   description.pn_min_memory = static_cast<std::uint64_t>(job.shape.memory_mb_per_node);
   description.time_limit = job.ends > 0 ? static_cast<std::uint32_t>(minutes_until(job.ends)) : INFINITE;
-  if (job.last > 0) description.deadline = job.last + (job.may_be_requeued ? kDeadlineOfRequeued : kDeadlineBehind);
+  if (job.deadline > 0) description.deadline = job.deadline;
   description.requeue = 0;
   description.kill_on_node_fail = 0;  // training goes on without a node of the base
   description.user_id = getuid();

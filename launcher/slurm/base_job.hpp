@@ -15,19 +15,18 @@ struct BaseJob {
   BaseShape shape;
   std::vector<std::string> only;  // it must have exactly these nodes; empty: Slurm chooses
   std::string partition, qos, account, name, comment;
-  std::string reservation;               // of the submitted job; empty: none
+  std::string reservation, wckey;        // of the submitted job; empty: none
+  int nice = 0;                          // the same
   std::string script;                    // whole text of the batch script
   std::vector<std::string> environment;  // "NAME=value"
   std::string directory;                 // its working directory
   // When the base ends if it starts now, in seconds since the epoch; 0: never. keep_within() lowers the time limit of a
   // base that waits.
   std::time_t ends = 0;
-  // The time after which no base of the job runs; 0: none. The base has a deadline some time after it, by which Slurm
-  // drops a base whose launcher has died and lowers it no more. (--time-min would make Slurm do it, but its backfill
-  // scheduler then also starts a base early with the least time, and training loses its base.)
-  std::time_t last = 0;
-  bool may_be_requeued = false;  // the submitted job: the deadline is a week after `last` then
-  bool immediate = false;        // fail unless it can start now
+  // Slurm drops the base where it waits and cannot end by then; 0: it has no deadline. (--time-min would make Slurm do
+  // it, but its backfill scheduler then also starts a base early with the least time, and training loses its base.)
+  std::time_t deadline = 0;
+  bool immediate = false;  // fail unless it can start now
 };
 
 // The nodes of a partition. Throws Error also when there is no such partition.
@@ -38,6 +37,7 @@ long partition_minutes(const std::string& partition);
 JobId submit_base(const BaseJob& job);
 // Lowers the time limit of a base that waits, so that it would end at `ends` if it started now. Does
 // nothing while less than a minute, or a twentieth of what is left, would change; at the most it is five minutes late.
+// Where the limit is longer than the partition's MaxTime, e.g. as that was lowered, it is lowered to that first.
 void keep_within(const SlurmJob& base, std::time_t ends);
 // The bases of the movable job `submitted` that wait or run, of this user, oldest first.
 std::vector<SlurmJob> bases_of(JobId submitted);

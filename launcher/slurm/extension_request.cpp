@@ -22,6 +22,8 @@ ExtensionJob extension_job(const JobContext& context, std::vector<std::string> e
   const bool inherits = !context.movable && fits_one_node(context.features);
   job.constraint = own_or(config.extension_constraint, inherits ? context.features : "");
   job.reservation = own_or(config.extension_reservation, context.reservation);
+  job.wckey = context.wckey;
+  job.nice = context.nice;
   job.typed_gpus = context.typed_gpus;
   // A grant is for the extension of its id (planner/wire/grant.h).
   const std::string nonce = grant.empty() ? wire::fresh_nonce() : grant.substr(grant.find(':') + 1);

@@ -9,7 +9,8 @@
 
 namespace espalier::launcher {
 
-// It inherits the job's account, constraint and reservation where the site sets none. `environment`: what a keeper
+// It inherits the job's account, constraint and reservation where the site sets none, and its wckey and nice value: a
+// site may demand a wckey of every job. `environment`: what a keeper
 // needs to find the launcher. `grant`: the planner's; empty: none. `immediate`: start now, or be refused. Pure but for
 // a nonce.
 ExtensionJob extension_job(const JobContext& context, std::vector<std::string> environment,

@@ -87,6 +87,7 @@ void complete_movable(JobContext& context) {
           "launch.base_partition in espalier.toml)");
     context.base_partition = context.config.base_partition;
   }
+  context.base_most_minutes = partition_minutes(context.base_partition);
   if (context.min_gpus < 1) throw Error("ESPALIER_MIN: a movable job needs MIN; do not set it by hand");
   if (context.max_gpus == 0) context.max_gpus = context.config.max_gpus;
   context.max_gpus = std::max(std::min(context.max_gpus, context.config.max_gpus), context.min_gpus);
@@ -157,6 +158,8 @@ void complete(JobContext& context) {
   context.account = job->account;
   context.features = job->features;
   context.reservation = job->reservation;
+  context.wckey = job->wckey;
+  context.nice = std::max(0, job->nice);  // a user cannot ask for less
   context.typed_gpus = job->typed_gpus;
   context.anchor = job->holdings;
   context.partition = job->partition;

@@ -29,6 +29,8 @@ struct JobContext {
   Accuracy accuracy = Accuracy::bitwise;
   std::string name, account;
   std::string features, reservation;  // as the anchor was submitted
+  std::string wckey;                  // the same; empty: the default one
+  int nice = 0;                       // the same; 0 also where an operator has raised its priority
   bool typed_gpus = false;            // the anchor named a GPU type
   std::vector<Holding> anchor;  // the basic demand; filled in by complete(), or when the base of a movable job runs
   // The Slurm job that holds it: the job itself, or the base of a movable job; 0: that does not run yet.
@@ -40,6 +42,7 @@ struct JobContext {
   bool may_be_requeued = false;  // by Slurm
   int restarts = 0;              // how often Slurm has requeued the job
   long base_minutes = 0;         // that the bases of a movable job may run together; 0: as long as the job
+  long base_most_minutes = 0;    // MaxTime of base_partition; 0: it has none
   std::time_t ends = 0;          // when the job's time limit is over, seconds since the epoch; 0: it has none
   SlurmSite site;
   std::vector<NodeView> nodes;  // of the anchor; empty: Slurm did not tell

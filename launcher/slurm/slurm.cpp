@@ -97,6 +97,8 @@ std::optional<SlurmJob> load_job(JobId id) {
       {}, info.preempt_time > 0,    text(info.features), text(info.resv_name), names_type(info)};
   job.partition = text(info.partition);
   job.qos = text(info.qos);
+  if (const std::string wckey = text(info.wckey); !wckey.starts_with('*')) job.wckey = wckey;  // "*": the default one
+  job.nice = static_cast<int>(static_cast<std::int64_t>(info.nice) - NICE_OFFSET);
   job.restarts = static_cast<int>(info.restart_cnt);
   job.cpus = static_cast<int>(info.num_cpus);
   if ((info.pn_min_memory & MEM_PER_CPU) == 0) job.memory_mb_per_node = static_cast<long>(info.pn_min_memory);
@@ -110,6 +112,8 @@ std::optional<SlurmJob> load_job(JobId id) {
   job.excluded = expand_hosts(info.exc_nodes);
   job.limited =
       job.state == SlurmJob::State::pending && espalier_slurm_limit_of(info.state_reason) != ESPALIER_LIMIT_NONE;
+  job.beyond_partition =
+      job.state == SlurmJob::State::pending && espalier_slurm_beyond_partition_time(info.state_reason);
   const auto nodes = expand_hosts(info.nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Holding holding{id, nodes[i], {}};
@@ -159,7 +163,7 @@ JobId submit_extension(const ExtensionJob& job) {
               account = job.account, comment = job.comment;
   std::string node = job.request.node, script = job.script, directory = job.directory, null = "/dev/null";
   std::string tres = gpu_request(job.request, job.typed_gpus);
-  std::string qos = job.qos, constraint = job.constraint, reservation = job.reservation;
+  std::string qos = job.qos, constraint = job.constraint, reservation = job.reservation, wckey = job.wckey;
   std::vector<char*> environment;
   std::vector<std::string> variables = job.environment;
   for (std::string& variable : variables) environment.push_back(variable.data());
@@ -170,6 +174,8 @@ JobId submit_extension(const ExtensionJob& job) {
   if (!qos.empty()) description.qos = qos.data();
   if (!constraint.empty()) description.features = constraint.data();
   if (!reservation.empty()) description.reservation = reservation.data();
+  if (!wckey.empty()) description.wckey = wckey.data();
+  if (job.nice > 0) description.nice = NICE_OFFSET + static_cast<std::uint32_t>(job.nice);
   description.comment = comment.data();
   description.req_nodes = node.data();
   description.min_nodes = description.max_nodes = 1;

@@ -26,6 +26,8 @@ struct SlurmJob {
   std::string features, reservation;  // its constraint and its reservation; empty: none
   bool typed_gpus = false;            // it asked for a GPU type, as in --gpus=h100:4
   std::string partition = {}, qos = {};
+  std::string wckey = {};  // that its user named; empty: the default one counts
+  int nice = 0;
   int restarts = 0;             // how often it was requeued
   int cpus = 0;                 // of all its nodes
   long memory_mb_per_node = 0;  // 0: it was requested otherwise
@@ -37,7 +39,8 @@ struct SlurmJob {
   // What it has asked for: nodes, GPUs of each as --gres says it, and nodes that it must not get.
   int wanted_nodes = 0, wanted_gpus_per_node = 0;
   std::vector<std::string> excluded = {};
-  bool limited = false;  // it waits for a limit of its user, account or QOS, which several jobs share
+  bool limited = false;           // it waits for a limit of its user, account or QOS, which several jobs share
+  bool beyond_partition = false;  // it waits as its time limit is longer than its partition's MaxTime
 };
 
 struct ExtensionJob {
@@ -46,14 +49,16 @@ struct ExtensionJob {
   ExtensionRequest request;
   std::string partition, account, comment;
   std::string qos, constraint, reservation;  // empty: none is named
-  bool typed_gpus = false;                   // ask for the node's GPU type; always done where a node has several
-  std::string script;                        // whole text of the batch script
-  std::vector<std::string> environment;      // "NAME=value"
-  std::string directory;                     // its working directory
-  int grant_seconds = 0;                     // Slurm drops the job if it has not started within this time and a minute
-  std::string output = {};                   // file that its output is appended to; empty: none
-  std::time_t begin = 0;                     // it starts no earlier
-  bool immediate = false;                    // fail unless the job can start now
+  std::string wckey = {};                    // the same
+  int nice = 0;
+  bool typed_gpus = false;               // ask for the node's GPU type; always done where a node has several
+  std::string script;                    // whole text of the batch script
+  std::vector<std::string> environment;  // "NAME=value"
+  std::string directory;                 // its working directory
+  int grant_seconds = 0;                 // Slurm drops the job if it has not started within this time and a minute
+  std::string output = {};               // file that its output is appended to; empty: none
+  std::time_t begin = 0;                 // it starts no earlier
+  bool immediate = false;                // fail unless the job can start now
 };
 
 // nullopt: Slurm does not know the job, or does not know it any more.

@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
@@ -35,7 +36,7 @@ void Planner::bases(const wire::BasesHeld& message) {
     if (type.size() > kLongestType || printable(type) != type)
       throw Error("job " + std::to_string(message.job) + ": names a GPU type that is too long or not plain text");
   LiveJob& live = found->second;
-  live.movable = true;
+  if (!std::exchange(live.movable, true)) live.moves = stored_moves(store_, message.job, clock_seconds());
   live.bases = message.bases;
   live.types = message.types;
   live.base_waits = message.waits;

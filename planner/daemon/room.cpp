@@ -13,12 +13,26 @@ namespace {
 constexpr double kHour = 3600;
 // A job that says for longer than this that it has two bases does not keep the planner from moving others.
 constexpr double kMoveTakes = 180;
+constexpr int kMostLookedAt = 500;  // of a job's decisions, the newest
 
 }  // namespace
 
 std::size_t moves_within_hour(LiveJob& live, double now) {
   std::erase_if(live.moves, [&](double time) { return now - time >= kHour; });
   return live.moves.size();
+}
+
+std::vector<double> stored_moves(StoreReader& store, JobId job, double now) {
+  std::vector<double> moves;
+  DecisionQuery query;
+  query.job = job;
+  query.limit = kMostLookedAt;
+  query.candidates = false;
+  for (const DecisionRecord& record : store.decisions(query).records)
+    if (const Decision& made = record.decision; moves_base(made) && made.outcome != "shadow" && now - made.time < kHour)
+      moves.push_back(made.time);
+  std::reverse(moves.begin(), moves.end());
+  return moves;
 }
 
 std::string nodes_of(const std::vector<ExtensionRequest>& base) {

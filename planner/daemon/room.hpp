@@ -16,6 +16,9 @@ inline constexpr double kRestAfterMove = 600;
 
 // The moves of `live` within the hour before `now` (seconds since the epoch). Older ones are forgotten.
 std::size_t moves_within_hour(LiveJob& live, double now);
+// When the job's base was to be replaced within that hour, as the store has it, oldest first: an espalierd that was
+// started again goes on counting.
+std::vector<double> stored_moves(StoreReader& store, JobId job, double now);
 
 struct Room {
   Relief relief;

@@ -58,3 +58,5 @@ enum espalier_limit_of espalier_slurm_limit_of(uint32_t reason) {
       return ESPALIER_LIMIT_NONE;
   }
 }
+
+bool espalier_slurm_beyond_partition_time(uint32_t reason) { return reason == WAIT_PART_TIME_LIMIT; }

@@ -30,6 +30,16 @@ both_held() {
   wait_for 30 "they run" eval 'job_is "$near" RUNNING && job_is "$far" RUNNING'
 }
 base_waits() { base=$(bases_of "$A" PENDING) && [ -n "$base" ]; }
+# A base beside $1 runs that Slurm would have dropped, had it not started within some minutes.
+had_to_start_soon() {
+  local base spare
+  for base in $(bases_of "$A" RUNNING); do
+    [ "$base" != "$1" ] || continue
+    spare=$(($(deadline_of "$base") - $(end_of "$base")))
+    [ "$spare" -ge 0 ] && [ "$spare" -le 240 ] && return
+  done
+  return 1
+}
 # The base of A moves, and then is another job, which ends no later than the one before.
 moves_within_its_time() {
   local until there second
@@ -37,6 +47,7 @@ moves_within_its_time() {
   there=$(nodes_of "$base")
   other=n1 && [ "$there" = n2 ] || other=n2
   wait_for 60 "A is asked to move" eval 'espalier migrate "$A" --nodes "$other"'
+  wait_for 60 "the second base runs, and had a deadline" had_to_start_soon "$base"
   wait_for 120 "A has one base, another one" eval 'second=$(bases_of "$A" RUNNING) && [ "$(wc -w <<< "$second")" = 1 ] && [ "$second" != "$base" ]'
   echo "# the first base would have ended at $until, the second one ends at $(end_of "$second")" >&3
   [ "$(end_of "$second")" -le $((until + 5)) ]
@@ -73,6 +84,7 @@ moves_within_its_time() {
   trains
   [ "$(limit_of "$base")" = 00:20:00 ]
   moves_within_its_time
+  scontrol update jobid="$base" TimeLimit=+10 # by an administrator
   moves_within_its_time
   goes_on_well 60
 }

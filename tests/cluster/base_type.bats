@@ -70,6 +70,24 @@ ends() { local node; for node in "$@"; do finish "f$node"; done; }
   goes_on_well 40
 }
 
+@test "a base of several nodes waits for nodes of one type, and for those of another when its user says so" {
+  waits 6:6,movable 1 2 3 4 # three GPUs on each of two nodes
+  excludes() { scontrol show job "$base" | grep -q "ExcNodeList=$1\$"; }
+  excludes 'n\[1-2\]' # there are as many GPUs of both types, none is idle, and a100 is first by name
+  wait_for 30 "Slurm's word of the base has come" espalier migrate "$A" --type h100
+  wait_for 30 "it waits for h100" excludes 'n\[3-4\]'
+  ends 1 3
+  sleep 5 # one node of each type is idle now, and the base needs two of one type
+  job_is "$base" PENDING
+  ends 2
+  wait_for 60 "the base runs" job_is "$base" RUNNING
+  same_base
+  [ "$(node_of "$base")" = 'n[1-2]' ]
+  ends 4
+  wait_for 120 "A trains" stepped_past A 10
+  goes_on_well 40
+}
+
 @test "where a base cannot wait it stays as it is, and the user is told why" {
   waits 2:2,movable,types=h100 1 2
   refused() { run espalier migrate "$A" "${@:2}"; echo "$output"; [ "$status" = 1 ]; [[ $output == *"$1"* ]]; }

@@ -159,6 +159,32 @@ S
   goes_on_well 40
 }
 
+@test "with the planner dead, Slurm preempts an extension of a movable job, which shrinks by itself and loses no step" {
+  three=$(plain three -N1 -n1 -w n3 --gres=gpu:4 --mem=100)
+  four=$(plain four -N1 -n1 -w n4 --gres=gpu:4 --mem=100)
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2 --mem=100)
+  wait_for 30 "near runs" job_is "$near" RUNNING
+  movable 2:4
+  trains
+  there=$(nodes_of "$base")
+  wait_for 120 "A has grown" runs_on A 4
+  ext=$(extensions_of "$A")
+  [ -n "$ext" ]
+  "$BOX_HERE/planner.sh" kill
+  # One job for each node that has extensions, with all GPUs that the base does not hold there.
+  for node in $(for id in $ext; do nodes_of "$id"; done | sort -u); do
+    plain "urgent-$node" -N1 -n1 -w "$node" --gres=gpu:$([ "$node" = "$there" ] && echo 2 || echo 4) --mem=100
+  done
+  finish near
+  wait_for 60 "the urgent jobs run" eval '[ -z "$(squeue -h -t PENDING -o %j | grep urgent)" ]'
+  wait_for 30 "A runs on its base only" runs_on A 2
+  no_gpu_twice
+  [ "$(bases_of "$A")" = "$base" ]
+  wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
+  for one in three four near urgent-n1 urgent-n2; do finish $one; done
+  goes_on_well 40
+}
+
 @test "espalier migrate says why it does not move" {
   two=$(plain two -N1 -n1 -w n2 --gres=gpu:4 --mem=100)
   movable 2:2,types=h100

@@ -1,6 +1,6 @@
 # Movable jobs and the rules of a site: partitions, constraints, limits. Real accounting: slurmdbd and MariaDB.
 # n3 has no GPUs. Partition one is n1 alone.
-# box: -n 3 -y none -a '' -c 'PartitionName=cpu Nodes=n3 MaxTime=INFINITE' -c 'PartitionName=one Nodes=n1 MaxTime=INFINITE PriorityTier=10' -e 'launch.base_partition = "main"' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# box: -n 3 -y none -a '' -c 'PartitionName=cpu Nodes=n3 MaxTime=INFINITE' -c 'PartitionName=one Nodes=n1 MaxTime=INFINITE PriorityTier=10' -c TrackWCKey=yes -e 'launch.base_partition = "main"' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # limit: 1200
 # each: 300
 # beside
@@ -13,6 +13,7 @@ setup_file() {
 setup() { . "$BOX_HERE/training.bash"; }
 teardown() {
   sacctmgr -i modify qos normal set MaxTRESPerUser=gres/gpu=-1 > /dev/null || true
+  scontrol update PartitionName=main MaxTime=UNLIMITED
   cp "$BOX/share/as_it_was.toml" /etc/espalier/espalier.toml
   clean_slate
 }
@@ -71,4 +72,34 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A" RUNNI
   [ "$status" -ne 0 ]
   [[ $output == *"node n2: is not in the partition and the reservation of its base"* ]]
   goes_on_well 40
+}
+
+@test "a base and the extensions have the nice value and the wckey of the submitted job" {
+  movable 2:4 400 --nice=77 --wckey=thesis
+  trains
+  has() { scontrol show job "$1" | tee -a "$BOX/home/shown" | grep -q 'Nice=77 ' && [ "$(squeue -h -j "$1" -o %w)" = thesis ]; }
+  has "$A"
+  has "$base"
+  wait_for 120 "A has grown" eval '[ -n "$(extensions_of "$A")" ]'
+  for id in $(extensions_of "$A"); do has "$id"; done
+  ends_well 400
+}
+
+@test "a base asks for no more time than its own partition allows, and goes on waiting where that is lowered" {
+  scontrol update PartitionName=main MaxTime=30
+  for n in 1 2; do held[$n]=$(plain "f$n" -N1 -n1 -w "n$n" -t 20 --gres=gpu:4 --mem=100); done
+  wait_for 30 "they run" eval '[ "$(squeue -h -t RUNNING | wc -l)" = 2 ]'
+  movable 2:2 400 -p cpu
+  wait_for 60 "the base waits" eval 'base=$(bases_of "$A" PENDING) && [ -n "$base" ]'
+  limit_is() { scontrol show job "$base" | grep -q "TimeLimit=$1 "; }
+  limit_is 00:30:00
+  said "the bases of job $A may run 30 minutes, the MaxTime of partition main, and not without a limit"
+  scontrol update PartitionName=main MaxTime=25
+  wait_for 60 "its limit is lowered" limit_is 00:25:00
+  said "base $base waits as its time limit is longer than the MaxTime of partition main; it is lowered to that"
+  [ "$(bases_of "$A")" = "$base" ]
+  finish f1
+  finish f2
+  trains
+  ends_well 400
 }

@@ -12,16 +12,16 @@ setup_file() {
 setup() { . "$BOX_HERE/training.bash"; }
 teardown() { clean_slate; }
 
-# "JOB GPUS SECONDS" of the training's jobs, by sacct. Extensions are found by their name.
+# "JOB GPUS SECONDS" of the training's jobs, by sacct. Extensions and bases are found by their names.
 by_sacct() {
-  { sacct -nPX -j "$A" -o JobID,AllocTRES,ElapsedRaw,State; sacct -nPX -a --name="ext-$A" -o JobID,AllocTRES,ElapsedRaw,State; } |
+  { sacct -nPX -j "$A" -o JobID,AllocTRES,ElapsedRaw,State; sacct -nPX -a --name="ext-$A,base-$A" -o JobID,AllocTRES,ElapsedRaw,State; } |
     sed -nE 's/^([0-9]+)\|.*gres\/gpu=([0-9]+)[^|]*\|([0-9]+)\|.*/\1 \2 \3/p' | awk '$3 > 0' | sort -n
 }
 by_espalier() {
   espalier usage --json "$A" | python3 -c '
 import json, sys
 for one in sorted(json.load(sys.stdin)["jobs"][0]["allocations"], key=lambda one: one["job"]):
-    if one["seconds"] > 0: print(one["job"], one["gpus"], round(one["seconds"]))'
+    if one["seconds"] > 0 and one["gpus"] > 0: print(one["job"], one["gpus"], round(one["seconds"]))'
 }
 agree() { local ours; ours=$(by_espalier); [ -n "$ours" ] && [ "$ours" = "$(by_sacct)" ]; }
 field() { espalier usage "$A" | grep -o "\\b$1=[^ ]*" | head -n 1 | cut -d= -f2; }
@@ -65,6 +65,32 @@ assert one["trained_gpu_seconds"] > 0.3 * held, one'
   as_user espalier usage --user=boxuser | grep -q "^JobId=$A "
   as_user espalier usage --user=boxuser | grep -q '^Trainings=1$'
   [ "$(as_user espalier usage --user=mallory)" = 'No elastic training of this user is known' ]
+  leaves_nothing
+}
+
+@test "a movable training whose base moved: both bases count, as sacct has them, to the second" {
+  rm -f "$BOX"/home/A.*
+  A=$(elastic A 2:2,movable -n1 --mem=500 -- "${tiny[@]}" --steps 100000)
+  wait_for 120 "A trains" stepped_past A 10
+  base=$(squeue -h -n "base-$A" -t RUNNING -o %i)
+  other=n1 && [ "$(squeue -h -o %N -j "$base")" = n2 ] || other=n2
+  wait_for 60 "A moves" eval 'espalier migrate "$A" --nodes "$other"'
+  second() { [ "$(squeue -h -n "base-$A" -t RUNNING -o %i | wc -w)" = 1 ] && [ "$(squeue -h -n "base-$A" -t RUNNING -o %i)" != "$base" ]; }
+  wait_for 180 "A has left its first base" second
+  wait_for 60 "it does 20 more steps" stepped_past A $(($(step_of A) + 20))
+  as_user scancel "$A"
+  wait_for 60 "A has ended" job_over "$A"
+  wait_for 60 "its base has ended" eval '[ -z "$(squeue -h -n "base-$A")" ]'
+  wait_for 60 "the planner has seen it" eval '[ "$(field State)" = ENDED ]'
+  wait_for 60 "sacct and espalier agree" agree || { by_sacct; echo; by_espalier; false; }
+  espalier usage "$A"
+  [ "$(by_sacct | wc -l)" = 2 ] # the two bases; the submitted job has no GPUs
+  by_sacct | awk '{s += $2 * $3} END {print s, 0, s}' > "$BOX/home/sums"
+  [ "$(field AnchorGPUSeconds) $(field ExtensionGPUSeconds) $(field HeldGPUSeconds)" = "$(cat "$BOX/home/sums")" ]
+  # Fair share charges the submitted job for the launcher's CPUs only.
+  sacct -nPX -j "$A" -o AllocTRES | tee "$BOX/home/submitted"
+  grep -q 'cpu=1' "$BOX/home/submitted"
+  refute grep -q gres/gpu "$BOX/home/submitted"
   leaves_nothing
 }
 

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "planner/core/error.hpp"
+#include "tests/sim/invariants.hpp"
 
 namespace espalier::sim {
 namespace {
@@ -360,13 +361,20 @@ void Faults::user_moves(Seconds until) {
       history_.timeline.at(history_.timeline.now(), history_.planner_.party, [this] {
         for (const auto& [id, live] : history_.planner_.planner->jobs()) {
           if (!history_.random.chance(0.7)) continue;
-          MoveWish wish;  // as many other nodes, some of which may stay
+          // As many other nodes, some of which may stay. A base that waits is to wait for some nodes, or for any again.
+          MoveWish wish;
+          const bool waits = live.job.anchor.empty();
           for (const SimNode& node : history_.slurm->nodes())
-            if (wish.nodes.size() < live.job.anchor.size() && !node.owner.empty() && history_.random.chance(0.4))
+            if ((waits || wish.nodes.size() < live.job.anchor.size()) && !node.owner.empty() &&
+                history_.random.chance(0.4))
               wish.nodes.push_back(node.name);
           try {
-            history_.planner_.planner->migrate(id, wish);
+            const bool moves = history_.planner_.planner->migrate(id, wish) != 0;
             history_.note([job = id] { return "a user moves the base of job " + std::to_string(job); });
+            if (!moves)
+              for (const JobId base : history_.slurm->marked(id, SimJob::Kind::base))
+                if (history_.slurm->find(base)->state == SlurmJobState::pending)
+                  history_.invariants_->bases().wished(base, wish.nodes);
           } catch (const Error& error) {
             history_.note([&] { return std::string("a user is told: ") + error.what(); });
           }

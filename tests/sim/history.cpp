@@ -126,6 +126,9 @@ History::History(std::uint64_t seed, Mutant broken, bool log, bool with_movable,
   store_ = std::make_unique<Store>(":memory:");
   invariants_ = std::make_unique<Invariants>(*this);
   faults_ = std::make_unique<Faults>(*this);
+  network.loses = [this](const wire::Frame& frame) {
+    return mutant == Mutant::lost_withdrawal && frame.type == wire::WithdrawBase::type;
+  };
   network.before_send = [this](const PartyPtr& sender) {
     if (crash_in_ > 0 && sender == crash_party_ && --crash_in_ == 0) throw Crash{};
   };

@@ -102,6 +102,7 @@ class History {
  private:
   friend class Faults;
   friend class Invariants;
+  friend class BaseInvariants;
   void start_planner();
   void kill_planner(Seconds back_after);
   void start_launcher(const SimJob& job);

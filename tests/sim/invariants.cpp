@@ -19,7 +19,11 @@ std::string name(JobId job) { return "job " + std::to_string(job); }
 
 }  // namespace
 
-Invariants::Invariants(History& history) : history_(history) {
+Invariants::Invariants(History& history)
+    : history_(history),
+      bases_(history, [this](const std::string& key, bool bad, Seconds bound, const std::string& what) {
+        holds(key, bad, bound, what);
+      }) {
   history_.timeline.at(kLook, nullptr, [this] { each_half_second(); });
 }
 
@@ -187,7 +191,7 @@ void Invariants::each_half_second() {
   jobs_progress();
   phases_end();
   extensions_are_owned();
-  bases_are_owned();
+  bases_.look();
   decisions_end();
   end_of_history();
   history_.timeline.at(history_.timeline.now() + kLook, nullptr, [this] { each_half_second(); });
@@ -240,7 +244,7 @@ void Invariants::extensions_are_owned() {
   for (const auto& [id, job] : history_.slurm->jobs()) {
     if (job.kind != SimJob::Kind::extension || job.state == SlurmJobState::ended) continue;
     if (const SimJob* of = history_.slurm->find(job.anchor); of != nullptr && of->kind == SimJob::Kind::submitted)
-      continue;  // held for the next launcher: bases_are_owned()
+      continue;  // held for the next launcher: BaseInvariants
     const std::string what = "extension " + std::to_string(id) + " of " + name(job.anchor);
     const auto at = history_.launchers.find(job.anchor);
     const bool orphan = at == history_.launchers.end() || !at->second.launcher;
@@ -258,57 +262,6 @@ void Invariants::extensions_are_owned() {
         !orphan && at->second.launcher->phase() == JobPhase::running && !at->second.launcher->owns(id);
     holds(what + " unclaimed", unclaimed && planner, 30 + 4 + 10 + kSlack, what + ": its launcher does not know it");
   }
-}
-
-// What is held for a movable job ends with it, and is held for its next launcher for adoption_minutes at most.
-void Invariants::bases_are_owned() {
-  for (const auto& [id, job] : history_.slurm->jobs()) {
-    const SimJob* const of = job.anchor == 0 ? nullptr : history_.slurm->find(job.anchor);
-    if (of == nullptr || of->kind != SimJob::Kind::submitted || job.state == SlurmJobState::ended) continue;
-    const std::string what =
-        (job.kind == SimJob::Kind::base ? "base " : "extension ") + std::to_string(id) + " of " + name(job.anchor);
-    const auto at = history_.launchers.find(job.anchor);
-    const bool orphan = at == history_.launchers.end() || !at->second.launcher;
-    const bool planner = history_.planner_.party->alive;
-    // The keeper in a base's batch script asks Slurm every 2 s, the others every 30 s after up to 10 s. Where all are
-    // gone, the planner ends it: after 10 s, seen every 4 s, again after 10 s.
-    const bool over = of->state == SlurmJobState::ended;
-    holds(what + " over", over && planner, 10 + 4 + 10 + kSlack, what + ": its job has ended");
-    holds(what + " over alone", over, 10 + 30 + 10 + kSlack, what + ": its job has ended");
-    holds(what + " orphan", orphan && !over, 60 * history_.config.adoption_minutes + 20 + kSlack,
-          what + ": has no launcher");
-    const bool settled = !orphan && at->second.launcher->phase() == JobPhase::running;
-    const bool unclaimed = settled && job.kind == SimJob::Kind::extension && !at->second.launcher->owns(id);
-    holds(what + " unclaimed", unclaimed && planner, 30 + 4 + 10 + kSlack, what + ": its launcher does not know it");
-  }
-}
-
-// The bases in Slurm are those that the planner was told of, and training is on one of them. A base that waits beside
-// it is larger.
-std::string Invariants::bases_differ(JobId id) const {
-  const SimJob* const submitted = history_.slurm->find(id);
-  if (submitted == nullptr || submitted->kind != SimJob::Kind::submitted) return "";
-  const auto bases = history_.slurm->marked(id, SimJob::Kind::base);
-  const auto& told = history_.planner_.planner->jobs().at(id).bases;
-  if (std::set<JobId>(told.begin(), told.end()) != std::set<JobId>(bases.begin(), bases.end()))
-    return name(id) + ": the planner does not know its bases";
-  const ElasticJob job = history_.launchers.at(id).launcher->state();
-  if (job.phase != JobPhase::running) return "";
-  if (job.anchor.empty()) return name(id) + ": trains without a base";
-  const JobId base = job.anchor.front().job;
-  if (std::find(bases.begin(), bases.end(), base) == bases.end()) return name(id) + ": its base does not exist";
-  std::size_t own = 0;  // without nodes that were lost
-  for (const Holding& held : history_.slurm->find(base)->holdings) own += held.gpus.size();
-  for (const JobId other : bases) {
-    const SimJob& beside = *history_.slurm->find(other);
-    const bool larger = static_cast<std::size_t>(beside.nodes) * static_cast<std::size_t>(beside.gpus) > own;
-    if (other != base && (beside.state != SlurmJobState::pending || !larger))
-      return name(id) + ": holds base " + std::to_string(other) + " for nothing";
-  }
-  for (const GpuId& gpu : job.plan->ranks())  // the base's own GPUs there may be unfit
-    for (const Holding& held : history_.slurm->find(base)->holdings)
-      if (held.node == gpu.node) return "";
-  return name(id) + ": trains on extensions alone";
 }
 
 void Invariants::decisions_end() {
@@ -346,7 +299,7 @@ std::string Invariants::disagreement() {
     const ElasticJob& told = live->second.job;
     if (job.phase != JobPhase::running && job.phase != JobPhase::launching) return name(id) + " is being changed";
     if (live->second.open) return name(id) + ": a decision is open";
-    if (std::string why = bases_differ(id); !why.empty()) return why;
+    if (std::string why = bases_.differ(id); !why.empty()) return why;
     if (told.phase != job.phase || told.generation != job.generation || told.extensions != job.extensions ||
         told.plan != job.plan)
       return name(id) + ": the planner's record is not the launcher's state";

@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "tests/sim/base_invariants.hpp"
 #include "tests/sim/history.hpp"
 
 namespace espalier::sim {
@@ -20,6 +21,7 @@ class Invariants {
   void requeued(JobId job, const std::string& node, Seconds lost);
   void job_ended(JobId job);  // its launcher ended it
   void placed(JobId job, const GpuId& gpu, JobId step_of);
+  BaseInvariants& bases() { return bases_; }
 
  private:
   bool leaves_late(JobId job) const;
@@ -44,8 +46,6 @@ class Invariants {
   void jobs_progress();
   void phases_end();
   void extensions_are_owned();
-  void bases_are_owned();
-  std::string bases_differ(JobId job) const;
   void decisions_end();
   void end_of_history();
   std::string disagreement();  // between planner, launchers and Slurm; empty: none
@@ -56,6 +56,7 @@ class Invariants {
   void holds(const std::string& key, bool bad, Seconds bound, const std::string& what);
 
   History& history_;
+  BaseInvariants bases_;
   std::map<JobId, Steps> steps_;
   std::map<std::string, Seconds> since_;  // seconds for which a condition has been bad
   Seconds calm_since_ = -1, agreed_since_ = -1, ended_since_ = -1;

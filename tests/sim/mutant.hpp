@@ -23,6 +23,8 @@ enum class Mutant {
   undying_base,       // a base that is given back, or whose keeper has ended, goes on
   deaf_to_plan,       // a rank goes on with its plan where it is told to go on with another one
   forgetful_keeper,   // a keeper of a base does not tell the next launcher what the last one has left
+  deaf_to_steering,   // Slurm takes a change of the nodes that a base may get, and does not make it
+  lost_withdrawal,    // a launcher is not told to withdraw a second base
 };
 
 const std::vector<std::string>& mutant_names();  // in the order of the enumeration

@@ -11,7 +11,7 @@ constexpr Seconds kLook = 0.25;       // how often a blocked stream is tried
 void End::send(const wire::Frame& frame) {
   if (network_.before_send) network_.before_send(party_);
   const auto other = other_.lock();
-  if (!open_ || !other || !other->open_) return;
+  if (!open_ || !other || !other->open_ || (network_.loses && network_.loses(frame))) return;
   other->incoming_.push_back(frame);
   other->pump();
 }

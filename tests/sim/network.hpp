@@ -77,6 +77,7 @@ class Network {
   // The open ends for which `matches` is true, in the order in which they were made.
   std::vector<EndPtr> ends(const std::function<bool(const End&)>& matches) const;
   std::function<void(const PartyPtr& sender)> before_send;  // may throw a Crash, which kills the sender; may be empty
+  std::function<bool(const wire::Frame&)> loses;            // whether a frame never arrives; may be empty
   // Breaks a connection. Each end learns of it, perhaps much later. Frames on their way may be lost.
   void snap(const EndPtr& end);
 

@@ -368,8 +368,7 @@ std::optional<SlurmJob> load_job(JobId id) {
   if (job->kind != sim::SimJob::Kind::base) return result;
   result.wanted_nodes = job->nodes;
   result.wanted_gpus_per_node = job->gpus;
-  for (const sim::SimNode& one : history().slurm->nodes())
-    if (static_cast<int>(one.owner.size()) < job->gpus) result.excluded.push_back(one.name);
+  result.excluded = job->excluded;
   return result;
 }
 
@@ -431,7 +430,12 @@ std::vector<NodeCapacity> partition_nodes(const std::string&) {
 
 void keep_within(const SlurmJob&, std::time_t) {}  // its jobs have no time limits
 long partition_minutes(const std::string&) { return 0; }
-void exclude_nodes(JobId, const std::vector<std::string>&) { reach_slurmctld(); }
+void exclude_nodes(JobId id, const std::vector<std::string>& nodes) {
+  reach_slurmctld();
+  history().slurm->exclude(id, nodes);
+  history().note([&] { return "slurm: base " + std::to_string(id) + " may get other nodes now"; });
+  if (history().answer_lost) throw Error("slurm: socket timed out");
+}
 
 JobId submit_base(const BaseJob& job) {
   reach_slurmctld();

@@ -83,6 +83,7 @@ JobId SlurmModel::submit_base(const launcher::BaseJob& request) {
   job.nodes = request.shape.nodes;
   job.gpus = request.shape.gpus_per_node;
   job.only = request.only;
+  if (job.only.empty()) job.excluded = request.shape.excluded;
   job.comment = request.comment;
   job.environment = request.environment;
   job.anchor = submitted_of_base(job.comment);
@@ -106,6 +107,21 @@ std::vector<JobId> SlurmModel::marked(JobId submitted, SimJob::Kind kind) const 
   return ids;
 }
 
+bool SlurmModel::may_use(const SimJob& job, const SimNode& node) {
+  const auto names = [&](const std::vector<std::string>& nodes) {
+    return std::find(nodes.begin(), nodes.end(), node.name) != nodes.end();
+  };
+  return node.up && (job.node.empty() || job.node == node.name) && (job.only.empty() || names(job.only)) &&
+         !names(job.excluded);
+}
+
+void SlurmModel::exclude(JobId id, const std::vector<std::string>& nodes) {
+  const auto at = jobs_.find(id);
+  if (at == jobs_.end() || at->second.state != SlurmJobState::pending)
+    throw Error("slurm: the excluded nodes of job " + std::to_string(id) + " cannot be changed");
+  if (mutant_ != Mutant::deaf_to_steering) at->second.excluded = nodes;
+}
+
 // Finds its nodes and takes their GPUs.
 bool SlurmModel::place(SimJob& job) {
   if (job.kind == SimJob::Kind::submitted) {
@@ -118,8 +134,7 @@ bool SlurmModel::place(SimJob& job) {
   }
   std::vector<std::pair<SimNode*, std::vector<int>>> chosen;
   const auto fits = [&](SimNode& node) {
-    if (!node.up || (!job.node.empty() && job.node != node.name)) return false;
-    if (!job.only.empty() && std::find(job.only.begin(), job.only.end(), node.name) == job.only.end()) return false;
+    if (!may_use(job, node)) return false;
     std::vector<int> idle;
     for (std::size_t i = 0; i < node.owner.size(); ++i) {
       const bool taken = node.owner[i] != 0 && !(mutant_ == Mutant::double_grant && random_.chance(0.5));
@@ -180,8 +195,7 @@ void SlurmModel::schedule() {
 void SlurmModel::make_room(const SimJob& job) {
   std::vector<std::pair<SimNode*, int>> chosen;  // and the GPUs that it lacks there
   for (SimNode& node : nodes_) {
-    if (!node.up || (!job.node.empty() && job.node != node.name)) continue;
-    if (!job.only.empty() && std::find(job.only.begin(), job.only.end(), node.name) == job.only.end()) continue;
+    if (!may_use(job, node)) continue;
     int room = 0, may_go = 0;
     for (const JobId owner : node.owner) {
       const SimJob* holder = owner == 0 ? nullptr : &jobs_.at(owner);
@@ -334,6 +348,11 @@ SlurmSnapshot SlurmModel::snapshot() const {
       waiting.nodes = job.nodes;
       if (!job.node.empty()) waiting.only_nodes = {job.node};
       if (!job.only.empty()) waiting.only_nodes = job.only;
+      if (!job.excluded.empty()) {
+        for (const SimNode& node : nodes_)
+          if (std::find(job.excluded.begin(), job.excluded.end(), node.name) == job.excluded.end())
+            waiting.only_nodes.push_back(node.name);
+      }
       waiting.priority = 1000.0 - id;
       result.cluster.waiting.push_back(waiting);
     }

@@ -26,9 +26,10 @@ struct SimJob {
   JobId id = 0;
   Kind kind = Kind::plain;
   SlurmJobState state = SlurmJobState::pending;
-  int nodes = 1, gpus = 1;        // GPUs of each node
-  std::string node;               // the node that it needs; empty: any node
-  std::vector<std::string> only;  // the nodes that it needs, as many as `nodes`; empty: any nodes
+  int nodes = 1, gpus = 1;            // GPUs of each node
+  std::string node;                   // the node that it needs; empty: any node
+  std::vector<std::string> only;      // the nodes that it needs, as many as `nodes`; empty: any nodes
+  std::vector<std::string> excluded;  // nodes that it must not get
   std::string comment;
   std::vector<std::string> environment;
   std::vector<Holding> holdings;
@@ -63,9 +64,10 @@ class SlurmModel {
   JobId submit_base(const launcher::BaseJob& job);            // throws Error
   // Jobs that wait or run for a movable job.
   std::vector<JobId> marked(JobId submitted, SimJob::Kind kind) const;
-  void cancel(JobId id);     // scancel
-  void give_back(JobId id);  // its steps were killed: it completes at once
-  void over(JobId id);       // its batch script or step has ended
+  void exclude(JobId id, const std::vector<std::string>& nodes);  // throws Error where the job does not wait
+  void cancel(JobId id);                                          // scancel
+  void give_back(JobId id);                                       // its steps were killed: it completes at once
+  void over(JobId id);                                            // its batch script or step has ended
   // Its processes are dead, or slurmctld does not reach it: slurmctld notices that some seconds later.
   void fail_node(const std::string& node);
   void restore_node(const std::string& node) { named(node).up = true; }
@@ -90,6 +92,7 @@ class SlurmModel {
   void schedule();
   bool try_start(SimJob& job);
   bool place(SimJob& job);
+  static bool may_use(const SimJob& job, const SimNode& node);
   JobId admit(SimJob job, bool immediate);
   bool somebody_waits() const;
   void make_room(const SimJob& job);

@@ -70,6 +70,18 @@ TEST_CASE("a base moves to GPUs of a type, the same number on each node") {
   CHECK_THROWS_WITH_AS(place({"a100", {}}, cluster(), {{"h100"}}), "type a100: types= of the job leaves it out", Error);
 }
 
+TEST_CASE("without a wish for nodes a base moves to GPUs of one type") {
+  ClusterView view = cluster();
+  view.nodes = {node("n1", "h100", {7}), node("n2", "h100", {7}), node("n6", "h100", {0, 0}),
+                node("n7", "a100", {0, 0}), node("n8", "a100", {0, 0})};
+  ElasticJob wide = job();
+  wide.anchor = {{7, "n1", {0}}, {7, "n2", {0}}, {7, "n3", {0}}, {7, "n4", {0}}};
+  const auto base = place_for(wide, {}, {}, view);
+  REQUIRE(base.size() == 2);
+  CHECK(base.front().node == "n7");
+  CHECK(base.back().node == "n8");
+}
+
 TEST_CASE("a base that waits is to wait for the nodes of a type, or for those that are named, idle or not") {
   using Names = std::vector<std::string>;
   CHECK(nodes_to_wait_for(2, {"h100", {}}, {}, cluster()) == Names{"n1", "n2", "n3"});

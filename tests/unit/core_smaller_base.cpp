@@ -113,6 +113,15 @@ TEST_CASE("a smaller base has GPUs of one type, and a bit-identical training sta
   CHECK(one.found() == "n1:2");
 }
 
+TEST_CASE("a bit-identical training waits where its base may still be granted on GPUs that are drained now") {
+  Waits one;
+  one.cluster.nodes.push_back(node("n3", 4, "leaf1", "a100"));
+  one.cluster.find("n3")->usable = false;
+  CHECK(one.found().find("base 100: may get GPUs of another type") == 0);
+  one.cluster.waiting.front().only_nodes = {"n1", "n2"};
+  CHECK(one.found() == "n1:2");
+}
+
 TEST_CASE("Slurm has its try at a base first, and one that waits for something else is left alone") {
   Waits one;
   one.cluster.waiting.front().left_to_slurm = true;

@@ -1,6 +1,8 @@
 // Bases of movable jobs that the planner moves by itself to GPUs on which their jobs train faster.
 #include <doctest/doctest.h>
 
+#include "planner/daemon/clock.hpp"
+#include "planner/daemon/room.hpp"
 #include "tests/unit/daemon_cases.hpp"
 #include "tests/unit/model_profiles.hpp"
 
@@ -200,6 +202,30 @@ TEST_CASE("a base that may not move is left where it is, and the user is told wh
     why = "job 10: cannot move: node n2: is not in the partition and the reservation of its base";
   }
   CHECK(refused(wish) == why);
+}
+
+TEST_CASE("an espalierd that was started again counts the moves of the hour before, and holds others back meanwhile") {
+  Movable movable;
+  movable.set_gain(0);
+  movable.trains();
+  for (int i = 0; i < 6; ++i) {
+    CHECK(movable.daemon.planner->migrate(10, {"h100", {}}) > 0);
+    movable.link->says(outcome_of(*movable.proposed(), "aborted: the second base did not start", 0));
+  }
+  movable.daemon.start();
+  movable.set_gain(0);
+  movable.trains();
+  REQUIRE(movable.daemon.until([&] { return movable.daemon.planner->last_snapshot() != nullptr; }));
+  CHECK_THROWS_WITH_AS(movable.daemon.planner->migrate(10, {"h100", {}}),
+                       "job 10: has been moved 6 times within an hour, which is the limit", Error);
+  movable.link->says(wire::BasesHeld{10, {kBase, kBase + 1}, {}});
+  CHECK_THROWS_WITH_AS(movable.daemon.planner->migrate(10, {"h100", {}}),
+                       "job 10: still holds the base that it left; try again in a minute", Error);
+  auto jobs = movable.daemon.planner->jobs();
+  CHECK_FALSE(movable_now(jobs, movable.daemon.planner->last_snapshot(), clock_seconds(), 0).has_value());
+  CHECK(stored_moves(movable.daemon.store, 10, clock_seconds()).size() == 6);
+  CHECK(stored_moves(movable.daemon.store, 10, clock_seconds() + 3600).empty());
+  CHECK(stored_moves(movable.daemon.store, 11, clock_seconds()).empty());
 }
 
 TEST_CASE("a job that is not movable cannot be moved") {

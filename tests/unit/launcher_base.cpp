@@ -25,12 +25,12 @@ TEST_CASE("a base gets as few nodes as can be, as many GPUs on each, and a share
   CHECK(one.cpus_per_node == 80);  // one GPU's share stays free
   CHECK(one.memory_mb_per_node == 800000);
   CHECK(one.excluded == std::vector<std::string>{"a1", "a2", "cpu1"});
-  const BaseShape two = base_shape(6, partition(), {"a100"});
+  const BaseShape two = base_shape(6, partition(), {{"a100"}});
   CHECK(two.nodes == 2);
   CHECK(two.gpus_per_node == 3);
   CHECK(two.cpus_per_node == 19);
   CHECK(two.excluded == std::vector<std::string>{"cpu1", "h1", "h2"});
-  const BaseShape any = base_shape(2, partition(), {"a100", "h100"});
+  const BaseShape any = base_shape(2, partition(), {{"a100", "h100"}});
   CHECK(any.nodes == 1);
   CHECK(any.cpus_per_node == 12);  // that the smallest of these nodes can give
   CHECK(any.excluded == std::vector<std::string>{"cpu1"});
@@ -46,11 +46,11 @@ TEST_CASE("where a node has several GPU types, a base names one, and gets no nod
   std::vector<NodeCapacity> nodes = partition();
   CHECK(base_shape(4, nodes, {}).type.empty());
   nodes.push_back({"m1", "a100", 4, 32, 100000, true});
-  CHECK(base_shape(4, nodes, {"h100"}).type.empty());  // no such node is among those that it may get
+  CHECK(base_shape(4, nodes, {{"h100"}}).type.empty());  // no such node is among those that it may get
   const BaseShape most = base_shape(4, nodes, {});
   CHECK(most.type == "h100");  // 16 of them, and 12 a100
   CHECK(most.excluded == std::vector<std::string>{"a1", "a2", "cpu1", "m1"});
-  const BaseShape named = base_shape(12, nodes, {"a100"});
+  const BaseShape named = base_shape(12, nodes, {{"a100"}});
   CHECK(named.type == "a100");
   CHECK(named.nodes == 3);
   CHECK(same_per_gpu(named, 1, 2).type.empty());
@@ -61,7 +61,7 @@ TEST_CASE("a base that waits is kept from all nodes but those that are named") {
   const BaseShape shape = base_shape(4, partition(), {});
   CHECK(excluded_but({}, shape, partition(), {}) == Names{"cpu1"});
   CHECK(excluded_but({"a1", "a2"}, shape, partition(), {}) == Names{"cpu1", "h1", "h2"});
-  CHECK(excluded_but({"a1", "h1"}, shape, partition(), {"h100"}) == Names{"a1", "a2", "cpu1", "h2"});
+  CHECK(excluded_but({"a1", "h1"}, shape, partition(), {{"h100"}}) == Names{"a1", "a2", "cpu1", "h2"});
   CHECK_THROWS_WITH_AS(excluded_but({"a1", "a2"}, base_shape(8, partition(), {}), partition(), {}),
                        "it needs 1 node(s) with 8 GPU(s) each, and of these nodes 0 have them", espalier::Error);
   BaseShape typed = shape;
@@ -71,12 +71,63 @@ TEST_CASE("a base that waits is kept from all nodes but those that are named") {
                        espalier::Error);
 }
 
+TEST_CASE("a base of several nodes has GPUs of one type: of that with idle GPUs, else of that with the most") {
+  using Names = std::vector<std::string>;
+  std::vector<NodeCapacity> nodes = partition();
+  const Names no_a100{"a1", "a2", "cpu1"}, no_h100{"cpu1", "h1", "h2"};
+  nodes.push_back({"h3", "h100", 8, 90, 900000});
+  CHECK(base_shape(16, nodes, {}).excluded == no_a100);
+  for (NodeCapacity& node : nodes) node.gpus = node.gpus == 0 ? 0 : 4;
+  const auto shapes = base_shapes(8, nodes, {});
+  REQUIRE(shapes.size() == 2);
+  CHECK(shapes.front().nodes == 2);
+  CHECK(shapes.front().excluded == no_a100);  // there are more h100
+  CHECK(shapes.back().excluded == Names{"cpu1", "h1", "h2", "h3"});
+  nodes[1].idle = nodes[2].idle = 4;
+  nodes[3].idle = 4;
+  CHECK(base_shape(8, nodes, {}).excluded == Names{"cpu1", "h1", "h2", "h3"});
+  nodes[4].idle = 4;
+  CHECK(base_shape(8, nodes, {}).excluded == no_a100);
+  CHECK(base_shape(8, nodes, {{"a100"}}).excluded == Names{"cpu1", "h1", "h2", "h3"});
+  // On one node there is one type in any case, and the base may get any.
+  CHECK(base_shape(4, nodes, {}).excluded == Names{"cpu1"});
+}
+
+TEST_CASE("where no type has enough nodes a base mixes types with accuracy=relaxed only") {
+  std::vector<NodeCapacity> nodes{{"a1", "a100", 4, 32, 100000}, {"h1", "h100", 4, 32, 100000}};
+  const BaseShape mixed = base_shape(8, nodes, {{}, true});
+  CHECK(mixed.nodes == 2);
+  CHECK(mixed.excluded.empty());
+  CHECK_THROWS_WITH_AS(base_shape(8, nodes, {}),
+                       "its partition has no nodes for 8 GPUs of one type, which accuracy=bitwise needs "
+                       "(accuracy=relaxed may mix types), with the same number of them on each node",
+                       espalier::Error);
+}
+
+TEST_CASE("a base of several nodes that is to wait elsewhere gets nodes of one type there, too") {
+  using Names = std::vector<std::string>;
+  std::vector<NodeCapacity> nodes{{"a1", "a100", 4, 32, 1},
+                                  {"a2", "a100", 4, 32, 1},
+                                  {"h1", "h100", 4, 32, 1},
+                                  {"h2", "h100", 4, 32, 1},
+                                  {"h3", "h100", 4, 32, 1}};
+  const BaseShape shape = base_shape(8, nodes, {});
+  CHECK(excluded_but({"a1", "a2"}, shape, nodes, {}) == Names{"h1", "h2", "h3"});
+  CHECK(excluded_but({"a1", "a2", "h1"}, shape, nodes, {}) == Names{"h1", "h2", "h3"});
+  CHECK(excluded_but({}, shape, nodes, {}) == Names{"a1", "a2"});
+  CHECK(excluded_but({"a1", "h1"}, shape, nodes, {{}, true}) == Names{"a2", "h2", "h3"});
+  CHECK_THROWS_WITH_AS(excluded_but({"a1", "h1"}, shape, nodes, {}),
+                       "it needs 2 node(s) with GPUs of one type, as accuracy=bitwise keeps the type, and these nodes "
+                       "are of several",
+                       espalier::Error);
+}
+
 TEST_CASE("a base that no nodes can hold is refused in words") {
-  CHECK_THROWS_WITH_AS(base_shape(10, partition(), {"a100"}),
+  CHECK_THROWS_WITH_AS(base_shape(10, partition(), {{"a100"}}),
                        "its partition has no nodes for 10 GPUs of type a100 with the same number of them on each node",
                        espalier::Error);
   CHECK_THROWS_AS(base_shape(2, {{"cpu1", "", 0, 64, 1}}, {}), espalier::Error);
-  CHECK_THROWS_AS(base_shape(2, partition(), {"v100"}), espalier::Error);
+  CHECK_THROWS_AS(base_shape(2, partition(), {{"v100"}}), espalier::Error);
 }
 
 struct Kept {

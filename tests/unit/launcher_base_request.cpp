@@ -2,6 +2,10 @@
 #include "launcher/base/base_request.hpp"
 
 #include <doctest/doctest.h>
+#include <slurm/slurm.h>
+
+#include "launcher/slurm/extension_request.hpp"
+#include "planner/slurm/limit_reason.h"
 
 using namespace espalier;
 using namespace espalier::launcher;
@@ -73,11 +77,63 @@ TEST_CASE("a base that waits for anything else is not gone on with") {
 TEST_CASE("a base asks for the time that BaseTime gives it, and for a deadline only when the job ends") {
   const BaseJob forever = base_job(movable(), BaseTime(0), shape(), {}, {}, false);
   CHECK(forever.ends == 0);
-  CHECK(forever.last == 0);
+  CHECK(forever.deadline == 0);
   const BaseJob limited = base_job(movable(), BaseTime(0, 30), shape(), {}, {}, false);
   CHECK(limited.ends >= std::time(nullptr) + 1800);
   CHECK(limited.ends < std::time(nullptr) + 1860);
-  CHECK(limited.last == 0);
+  CHECK(limited.deadline == 0);
+  JobContext context = movable();
+  const std::time_t end = std::time(nullptr) + 3600;
+  CHECK(base_job(context, BaseTime(end), shape(), {}, {}, false).deadline == end + 1800);
+  context.may_be_requeued = true;
+  CHECK(base_job(context, BaseTime(end), shape(), {}, {}, false).deadline == end + 7 * 24 * 3600);
+}
+
+TEST_CASE("a base beside another one must start within two minutes, also without a launcher that withdraws it") {
+  const std::time_t now = std::time(nullptr);
+  JobContext context = movable();
+  context.may_be_requeued = true;
+  const BaseJob second = base_job(context, BaseTime(now + 3600), shape(), {"n1", "n2"}, {}, true);
+  CHECK(second.ends == now + 3600);
+  CHECK(second.deadline == now + 3720);
+  // Where nothing limits it, it has a limit nevertheless: Slurm lets no other job have a deadline.
+  const BaseJob forever = base_job(context, BaseTime(0), shape(), {"n1", "n2"}, {}, false);
+  CHECK(forever.ends >= now + 365 * 24 * 3600);
+  CHECK(forever.deadline == forever.ends + 120);
+}
+
+TEST_CASE("a base and an extension have the wckey and the nice value of the submitted job") {
+  JobContext context = movable();
+  context.wckey = "thesis";
+  context.nice = 100;
+  const BaseJob base = base_job(context, BaseTime(0), shape(), {}, {}, false);
+  CHECK(base.wckey == "thesis");
+  CHECK(base.nice == 100);
+  const ExtensionJob extension = extension_job(context, {}, {"n1", 1, 1, 1, 60}, "", false);
+  CHECK(extension.wckey == "thesis");
+  CHECK(extension.nice == 100);
+}
+
+TEST_CASE("where the partition of the bases allows less time than the user asked for, that is said") {
+  JobContext context = movable();
+  CHECK(cut_short(context, 1000).empty());
+  context.base_most_minutes = 60;
+  CHECK(cut_short(context, 1000) ==
+        "the bases of job 7 may run 60 minutes, the MaxTime of partition gpu, and not without a limit as the submitted "
+        "job; the job ends then, and can be submitted again to go on from a checkpoint");
+  context.ends = 1000 + 61 * 60;
+  CHECK(cut_short(context, 1000).find("and not 61 minutes as the submitted job;") != std::string::npos);
+  CHECK(cut_short(context, 1060).empty());
+  context.base_minutes = 90;
+  CHECK(cut_short(context, 1060).find("and not 90 minutes as time= says;") != std::string::npos);
+  context.base_minutes = 60;
+  CHECK(cut_short(context, 1060).empty());
+}
+
+TEST_CASE("of the reasons for which a job waits, the one that its time limit is too long for its partition is known") {
+  CHECK(espalier_slurm_beyond_partition_time(WAIT_PART_TIME_LIMIT));
+  CHECK_FALSE(espalier_slurm_beyond_partition_time(WAIT_RESOURCES));
+  CHECK(espalier_slurm_limit_of(WAIT_PART_TIME_LIMIT) == ESPALIER_LIMIT_NONE);  // no other job counts there
 }
 
 TEST_CASE("the form of a base that runs is what it holds") {

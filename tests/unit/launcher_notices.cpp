@@ -22,7 +22,9 @@ struct Job {
   double needs = 1, since = 0;
   int saves = 0;
   std::vector<Holding> arrived;
-  int taken_arrived = 0, unplanned = 0;
+  int taken_arrived = 0;
+  std::vector<NodeView> arrived_nodes;
+  std::vector<std::string> stays;
   std::vector<Decision> proposed;
   HeldGpus gpus{context, gpu_callbacks()};
   std::unique_ptr<Notices> notices;
@@ -48,7 +50,8 @@ struct Job {
     on.base_before = [this] { return before.empty() ? 0 : before.front().job; };
     on.arrived = [this] { return arrived; };
     on.take_arrived = [this] { ++taken_arrived; };
-    on.unplanned = [this] { ++unplanned; };
+    on.arrived_nodes = [this] { return arrived_nodes; };
+    on.stays = [this](const std::string& why) { stays.push_back(why); };
     on.since = [this](const std::set<JobId>&) { return since; };
     on.idle = [this] { return idle; };
     on.job = [this] { return job; };
@@ -167,9 +170,47 @@ TEST_CASE("a granted base for which there is no plan is told of, and not moved t
   one.job.floor_gpus = 1;
   one.job.model.layers = 0;
   one.notices->answer();
-  CHECK(one.unplanned == 1);
+  CHECK(one.stays == std::vector<std::string>{"no plan fits on it"});
   CHECK(one.taken_arrived == 0);
   CHECK(one.proposed.empty());
+}
+
+TEST_CASE("a bit-identical training on GPUs does not move to a granted base with GPUs of another type") {
+  Job one;
+  one.taken.clear();
+  one.arrived = {{9, "n3", {0, 1}}};
+  one.job.extensions.clear();
+  one.plan = uniform_plan(1, 1, 8, 16, 4, {{"n3", 3}});
+  one.job.plan = one.plan;
+  one.job.model.setting = TrainingSetting{"espalier-train-cuda 0.1.0", "", "", "", false, false};
+  NodeView present, granted;
+  present.gpu_type = "h100";
+  granted.gpu_type = "a100";
+  one.context.nodes = {present};
+  one.arrived_nodes = {granted};
+  SUBCASE("it stays, and the base is given back") {
+    one.notices->answer();
+    REQUIRE(one.stays.size() == 1);
+    CHECK(one.stays.front() ==
+          "it has GPUs of type a100, and accuracy=bitwise keeps the training on h100, as others may round differently; "
+          "name one type with types=, or give accuracy=relaxed");
+    CHECK(one.taken_arrived == 0);
+    CHECK(one.proposed.empty());
+    return;
+  }
+  SUBCASE("a part of the base has another type") {
+    one.arrived_nodes = {present, granted};
+    one.notices->answer();
+    REQUIRE(one.stays.size() == 1);
+    CHECK(one.stays.front().find("it has GPUs of type a100 and h100, and") == 0);
+    return;
+  }
+  SUBCASE("the type is the same") { one.arrived_nodes = {present}; }
+  SUBCASE("with accuracy=relaxed") { one.job.accuracy = Accuracy::relaxed; }
+  SUBCASE("on processors") { one.job.model.setting->program = "espalier-train 0.1.0"; }
+  one.notices->answer();
+  CHECK(one.stays.empty());
+  CHECK(one.proposed.size() == 1);
 }
 
 TEST_CASE("a base that the plan still uses is left for all GPUs of the base after it") {

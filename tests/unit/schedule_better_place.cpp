@@ -160,6 +160,13 @@ TEST_CASE("only a bit-identical training on GPUs keeps its type") {
   CHECK(!keeps_gpu_type(one));
 }
 
+TEST_CASE("the type of a base is that of all its nodes") {
+  const ClusterView cluster{{node("n1", 2), node("n2", 2), node("n3", 2, "leaf1", "a100")}, {}};
+  CHECK(gpu_type_of(movable_job(5, {{"n1", 0}, {"n2", 0}}), cluster) == "h100");
+  CHECK(gpu_type_of(movable_job(5, {{"n1", 0}, {"n3", 0}}), cluster) == "a100+h100");
+  CHECK(gpu_type_of(movable_job(5, {{"n9", 0}}), cluster).empty());
+}
+
 TEST_CASE("a base moves to fewer nodes of its type where links between nodes cost it time") {
   PlanningInput input =
       input_of({node("n1", 2), node("n2", 2), node("n3", 2)}, {movable_job(5, {{"n1", 0}, {"n2", 0}})});

@@ -1,5 +1,6 @@
 #include "planner/core/schedule/gpu_type.hpp"
 
+#include <set>
 #include <string_view>
 
 namespace espalier {
@@ -11,8 +12,12 @@ bool keeps_gpu_type(const ElasticJob& job) {
 }
 
 std::string gpu_type_of(const ElasticJob& job, const ClusterView& cluster) {
-  const NodeView* const node = job.anchor.empty() ? nullptr : cluster.find(job.anchor.front().node);
-  return node == nullptr ? "" : node->gpu_type;
+  std::set<std::string> types;
+  for (const Holding& held : job.anchor)
+    if (const NodeView* const node = cluster.find(held.node); node != nullptr) types.insert(node->gpu_type);
+  std::string text;
+  for (const std::string& type : types) text += (text.empty() ? "" : "+") + type;
+  return text;
 }
 
 }  // namespace espalier

@@ -12,7 +12,8 @@ namespace espalier {
 // bits.
 bool keeps_gpu_type(const ElasticJob& job);
 
-// The type of the GPUs of the job's anchor or base; empty: it has none, or the cluster does not know its node.
+// The type of the GPUs of the job's anchor or base; empty: it has none, or the cluster does not know its nodes. Where
+// these differ it is "a100+h100", which is the type of no node: a job that keeps it gets no other nodes.
 std::string gpu_type_of(const ElasticJob& job, const ClusterView& cluster);
 
 }  // namespace espalier

@@ -1,6 +1,7 @@
 #include "planner/core/schedule/move.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "planner/core/error.hpp"
@@ -34,6 +35,19 @@ std::vector<const NodeView*> named(const Reach& reach, const MoveWish& wish, con
     nodes.push_back(node);
   }
   return nodes;
+}
+
+// The first of `nodes` that have `each` idle GPUs, `gpus` in sum; none: there are too few. `one_type`: they are of one
+// type, the first of which there are enough.
+std::vector<ExtensionRequest> parts_on(const std::vector<const NodeView*>& nodes, int gpus, int each, bool one_type) {
+  std::map<std::string, std::vector<ExtensionRequest>> by_type;
+  for (const NodeView* node : nodes) {
+    if (node->idle_gpus() < each) continue;
+    auto& parts = by_type[one_type ? node->gpu_type : ""];
+    parts.push_back({.node = node->name, .gpus = each});
+    if (static_cast<int>(parts.size()) * each == gpus) return parts;
+  }
+  return {};
 }
 
 std::set<std::string> nodes_of(const ElasticJob& job) {
@@ -122,11 +136,8 @@ std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& w
   const int most = wish.nodes.empty() ? gpus : least;
   for (int each = most; each >= least; --each) {
     if (gpus % each != 0) continue;
-    std::vector<ExtensionRequest> base;
-    for (const NodeView* node : nodes)
-      if (node->idle_gpus() >= each && static_cast<int>(base.size()) * each < gpus)
-        base.push_back({.node = node->name, .gpus = each});
-    if (static_cast<int>(base.size()) * each < gpus) continue;
+    std::vector<ExtensionRequest> base = parts_on(nodes, gpus, each, wish.nodes.empty());
+    if (base.empty()) continue;
     if (wish.nodes.empty() && wish.type.empty() && base.size() >= job.anchor.size())
       throw Error("idle GPUs are on no fewer nodes than its base, which is on " +
                   count(static_cast<int>(job.anchor.size()), "node") + "; name a type or nodes");

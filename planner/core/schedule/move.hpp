@@ -46,8 +46,8 @@ struct MoveWish {
 };
 
 // The parts of a second base as large as the present one, on GPUs that are idle now, as many on each node, on as few
-// nodes as can be. Throws Error that says why there is none: too few idle GPUs; a waiting job could use them, too; the
-// base may not be there; or it is as good where it is.
+// nodes as can be. Unless the user names nodes they are of one type. Throws Error that says why there is none: too few
+// idle GPUs; a waiting job could use them, too; the base may not be there; or it is as good where it is.
 std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& wish, const Reach& reach,
                                         const ClusterView& cluster);
 

@@ -31,6 +31,15 @@ std::vector<Ground> grounds_of(const WaitingBase& base, const WaitingJob& waits,
   return grounds;
 }
 
+// Of all nodes that Slurm may grant the base at any time, also of those that are drained or ill now.
+std::set<std::string> types_within_reach(const WaitingBase& base, const WaitingJob& waits, const ClusterView& cluster) {
+  std::set<std::string> types;
+  for (const NodeView& node : cluster.nodes)
+    if (!node.gpu_owner.empty() && may_run_on(base.types, node.gpu_type) && names(waits.only_nodes, node.name))
+      types.insert(node.gpu_type);
+  return types;
+}
+
 // A job that waits comes first. It is Slurm that knows whether it can start; that it may use a node is enough.
 void leave_to_others(std::vector<Ground>& grounds, JobId base, const ClusterView& cluster) {
   std::erase_if(grounds, [](const Ground& ground) { return ground.idle == 0; });  // few are left on a busy cluster
@@ -67,8 +76,7 @@ std::vector<ExtensionRequest> smaller_base(const WaitingBase& base, const Cluste
   const int nodes = std::max(1, waits->nodes), needed = std::max(1, waits->gpus / nodes);
   const int with_room = static_cast<int>(
       std::count_if(grounds.begin(), grounds.end(), [&](const Ground& ground) { return ground.gpus >= needed; }));
-  std::set<std::string> types;
-  for (const Ground& ground : grounds) types.insert(ground.node->gpu_type);
+  const auto types = types_within_reach(base, *waits, cluster);
   if (base.one_type && types.size() > 1)
     throw Error(name +
                 ": may get GPUs of another type than those that are idle, and accuracy=bitwise keeps the type; "
