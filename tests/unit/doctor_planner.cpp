@@ -143,7 +143,8 @@ TEST_CASE("doctor: programs, torch and MPI") {
   CHECK(mpi("Open MPI v5.0.7, package: Debian") == Verdict::ok);
   CHECK(mpi("Open MPI v3.1.3") == Verdict::fault);
   CHECK(mpi("Open MPI v4.0.5") == Verdict::fault);
-  CHECK(mpi("Open MPI v6.0.0rc2") == Verdict::warning);
+  CHECK(mpi("Open MPI v6.0.0rc2") == Verdict::ok);
+  CHECK(mpi("Open MPI v7.0.0") == Verdict::warning);
   CHECK(mpi("MPICH Version: 4.1") == Verdict::warning);
 }
 

@@ -87,7 +87,7 @@ Finding mpi(const Facts& facts) {
   const auto read = std::from_chars(begin, text.data() + text.size(), major);
   std::from_chars(std::min(read.ptr + 1, text.data() + text.size()), text.data() + text.size(), minor);
   if (major < 4 || (major == 4 && minor < 1)) return fault(text + " is too old: 4.1 is the first that works", remedies);
-  if (major > 5) return warning(text + " is newer than the releases that Espalier was tried with (4.1 and 5.0)");
+  if (major > 6) return warning(text + " is newer than the releases that Espalier was tried with (4.1, 5.0 and 6.0)");
   return ok(text + (facts.pmix ? "; " + facts.pmix->substr(0, facts.pmix->find(',')) : ""));
 }
 
