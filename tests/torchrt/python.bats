@@ -21,6 +21,12 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "the end of a loop: what break, return and exceptions write and tell, on one process and on three" {
+  run "$python" tests/python/test_leaving.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 @test "exchanges: the same on one, two and three processes, and nothing of a stranger is run" {
   run "$python" tests/python/test_exchange.py
   echo "$output"

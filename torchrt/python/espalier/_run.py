@@ -1,15 +1,14 @@
 """The training loop's side: which steps, which samples, and what happens between two steps."""
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-import sys
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Tuple
 
 from ._layouts import Layouts, Plan
 from ._random import seed_step
 from ._slices import count_of, even_shares, parts_of, slice_of
+from ._steps import Steps
 from ._worker import Worker
 
 
@@ -181,29 +180,14 @@ class Run:
 
     def steps(self) -> Iterator[int]:
         """The numbers of the steps that are left, from 1 on. Takes over the state of the generation before, and hands it
-        over where another generation follows: the loop then ends the process."""
-        self.start()
-        whole = False
-        try:
-            while self._done < self.total_steps:
-                yield self.begin()
-                self.end()
-            whole = True
-        finally:
-            # An exception that nobody catches closes this generator as `break` does, but later: Python has then printed it and
-            # set sys.last_type. Such a training has not ended well, and its step may be half done.
-            failed = getattr(sys, "last_type", None) is not None
-            if whole or (sys.exc_info()[0] is GeneratorExit and not failed):
-                self.finish()
+        over where another generation follows: the loop then ends the process. `break` and `return` end the training as its last step
+        does. An exception does not: nothing is written then."""
+        return Steps(self)
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Tuple[int, Any]]:
         """steps(), each with what `loader` gives for it: a DataLoader whose batch_sampler is an espalier.Batches of this run.
         It is asked for its first batch when the first step is known."""
-        given: Optional[Iterator[Any]] = None
-        with contextlib.closing(self.steps()) as steps:
-            for step in steps:
-                given = iter(loader) if given is None else given
-                yield step, next(given)
+        return Steps(self, loader)
 
     # ---- for loops that are not the script's own: what steps() is made of
 
@@ -249,6 +233,11 @@ class Run:
             self._training().finish(self._done)
         else:
             self._training().leave()
+
+    def fail(self) -> None:
+        """Where an exception has ended the loop."""
+        if self._committed:
+            self._training().fail()
 
 
 def _layouts_of(parallel: Any, unit: int) -> Optional[Layouts]:

@@ -1,6 +1,7 @@
 """Between two steps: what all processes agree upon, snapshots, hand-over to the next generation, and what is reported."""
 from __future__ import annotations
 
+import atexit
 import math
 import os
 import sys
@@ -15,6 +16,7 @@ from . import _checkpoint, _profile
 from ._control import Leave
 from ._exchange import gathered
 from ._gradients import Averager, Mark
+from ._leaving import Alone, all_can_write
 from ._named import by_name
 from ._numbers import SharedNumbers
 from ._snapshots import Snapshots
@@ -357,12 +359,34 @@ class Training:
     def leave(self) -> None:
         """Ends a training whose loop was left early. A step without report() is not written as done: the state is that of the
         step before where the optimizer has not begun, and of neither step where it has."""
-        if self._reported:
-            self.finish(self._step)
-        elif self._optimizes is None:
-            self.finish(self._step - 1)
-        else:
-            self._tell_done(self._step - 1)
+        step, can = self._left_at()
+        writes = bool(self._path) and self._every > 0
+        mine = writes and can and self._written != step
+        if writes and (self._divided or self._run.unit > 1):  # each process writes its part, and waits for the others
+            try:
+                mine = all_can_write(self._group, step, mine)
+            except Alone as error:
+                self._tell_failed(f"run.steps(): {error}; {self._path} was not written")
+                return
+        if mine:
+            self._write_checkpoint(step)
+        self._tell_done(step)
+
+    def _left_at(self) -> "tuple[int, bool]":
+        """Steps that are done, and whether the state is that after them."""
+        return (self._step, True) if self._reported else (self._step - 1, self._optimizes is None)
+
+    def fail(self) -> None:
+        """Where an exception has ended the loop. Where nobody catches it, `failed` is told and no `done`; where the script goes on to its
+        end, the training has ended there."""
+        atexit.register(self._tell_done, self._left_at()[0])
+
+    def _tell_failed(self, why: str) -> None:
+        print(f"espalier: {why}", file=sys.stderr, flush=True)
+        if self._worker is not None:
+            self._worker.control.farewell()
+            self._worker.control.send("failed", message=why[:2000], peer=False, memory=False)
+        self._release()
 
     def _barrier(self) -> None:
         if self._group is not None:
