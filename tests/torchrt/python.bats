@@ -27,6 +27,12 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "registered objects: compiled modules, moving averages, devices, and bad use" {
+  run "$python" tests/python/test_registered.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 @test "exchanges: the same on one, two and three processes, and nothing of a stranger is run" {
   run "$python" tests/python/test_exchange.py
   echo "$output"

@@ -14,7 +14,8 @@ from typing import Any, List, Optional
 
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
+
+from ._registered import averaging
 
 
 class Mark:
@@ -43,7 +44,7 @@ class Averager:
     def __init__(self, modules: List[torch.nn.Module], world: int, cuda: bool) -> None:
         self.weight = 1.0  # of what backward() computes: this process's share of the samples, where the loss is their mean
         self.last_bucket: Optional[Mark] = None  # when the last gradients of a step were there, before their sum
-        self._ddp = [one for one in modules if isinstance(one, DistributedDataParallel)]
+        self._ddp = [wrapper for one in modules for wrapper in averaging(one)]
         self._sharded = [part for one in modules for part in one.modules() if hasattr(part, "set_requires_gradient_sync")]
         self._world, self._cuda = world, cuda
         for module in self._ddp:

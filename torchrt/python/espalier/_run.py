@@ -114,7 +114,8 @@ class Run:
 
     def register(self, **objects: Any) -> None:
         """What the training's state is made of: everything with state_dict() and load_state_dict(). Names are free; each
-        generation must register the same ones. Modules must be wrapped in DistributedDataParallel or by fully_shard() before.
+        generation must register the same ones. Modules that registered optimizers train must be wrapped in DistributedDataParallel or by
+        fully_shard() before. A moving average of them is no such module.
 
         With layouts a tensor has the same name in all of them: that of the whole model, as a stage made by taking layers away keeps
         it. Where a process has several stages, it registers lists: model=[one, other], optimizer=[...]. Optimizers may have

@@ -10,7 +10,6 @@ from typing import Any, Callable, Dict, List, Optional
 
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 
 from . import _checkpoint, _profile
 from ._control import Leave
@@ -19,40 +18,15 @@ from ._gradients import Averager, Mark
 from ._leaving import Alone, all_can_write
 from ._named import by_name
 from ._numbers import SharedNumbers
+from ._registered import Registered, innermost, unwrapped
 from ._snapshots import Snapshots
-from ._state import StateError, is_divided, sizes
+from ._state import StateError, sizes
 from ._whole import largest_in
 from ._worker import Worker
 
 _SWITCH_ARRIVES = 60.0
 # Places in the vector that all processes sum once a step; a profile's medians follow.
 _SWITCH, _SAVE, _UNKEPT, _SNAPSHOT, _LOSS, _TELLERS, _REPORTED, _HEAD = range(8)
-
-
-def _innermost(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """Libraries wrap an optimizer in an object of the same class that has none of its parts."""
-    while isinstance(getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
-        optimizer = optimizer.optimizer  # type: ignore[attr-defined]
-    return optimizer
-
-
-def _check_not_hidden(name: str, module: torch.nn.Module) -> None:
-    """Raises StateError where torch has replaced divided tensors by others of its own, which no state_dict() has after a step."""
-    if any(hasattr(parameter, "_st_info") for parameter in module.parameters()):
-        raise StateError(f"run.register({name}=...): DistributedDataParallel(device_mesh=...) takes the tensors that are divided out of the "
-                         'model, and they could not be kept; use fully_shard(module, mesh=...["dp"]) instead')
-
-
-def _check_averaged(name: str, module: torch.nn.Module, replicas: int) -> None:
-    """Raises StateError where nobody averages the gradients over the replicas."""
-    if isinstance(module, DistributedDataParallel):
-        size = dist.get_world_size(module.process_group)
-        if size % replicas:
-            raise StateError(f"run.register({name}=...): its process group has {size} processes, and there are {replicas} replicas; "
-                             'DistributedDataParallel needs process_group=run.plan.mesh(...)["dp"].get_group()')
-    elif not any(hasattr(part, "set_requires_gradient_sync") for part in module.modules()):
-        raise StateError(f"run.register({name}=...): wrap the module in DistributedDataParallel or by fully_shard(), and "
-                         "register that")
 
 
 class Training:
@@ -66,24 +40,16 @@ class Training:
                              f"{run.world} processes")
         self._group = dist.new_group(backend="gloo") if run.world > 1 else None
         self._head = SharedNumbers(_HEAD)  # what a step without a profile tells: made once, as it is needed in each step
-        lists = {name: list(one) if isinstance(one, (list, tuple)) else [one] for name, one in objects.items()}
-        modules = [(name, one) for name, parts in lists.items() for one in parts if isinstance(one, torch.nn.Module)]
+        registered = Registered(objects)
+        registered.check(run.replicas)
         self._named = bool(run.has_layouts)
-        self._divided = self._named or any(is_divided(p) for _, one in modules for p in one.parameters())
-        if self._named:
-            self._objects: Dict[str, Any] = dict(by_name(objects))
-        else:
-            # What is wrapped for several processes is not wrapped for one, so the wrapper's names of parameters are not the state's.
-            self._objects = {name: one.module if isinstance(one, DistributedDataParallel) else one for name, one in objects.items()}
-        for name, one in modules:
-            _check_not_hidden(name, one)
-            if run.replicas > 1 and any(p.requires_grad for p in one.parameters()):
-                _check_averaged(name, one, run.replicas)
-        self._cuda = any(p.is_cuda for _, one in modules for p in one.parameters())
-        self.averager = Averager([one for _, one in modules], run.replicas, self._cuda)
-        for one in (one for parts in lists.values() for one in parts):
-            if isinstance(one, torch.optim.Optimizer):
-                _innermost(one).register_step_pre_hook(self._before_optimizer)
+        self._divided = self._named or registered.is_divided
+        self._objects: Dict[str, Any] = dict(by_name(objects)) if self._named else {name: unwrapped(one) for name, one in objects.items()}
+        self._cuda = registered.on_gpu
+        self.averager = Averager([one for _, one in registered.modules], run.replicas, self._cuda)
+        for one in registered.optimizers:
+            innermost(one).register_step_pre_hook(self._before_optimizer)
+        for _, one in registered.all:
             if hasattr(one, "split_batches") and hasattr(one, "step_with_optimizer"):
                 one.split_batches = True  # Accelerate's scheduler: one step a step, not one for each process
         self._hand: Any = None  # Whole or Divided, where a launcher leads
