@@ -189,6 +189,18 @@ class State(unittest.TestCase):
                 self.assertEqual(data.indices(numbers), [data.index(number) for number in numbers])
 
 
+    def test_a_loader_of_several_batches_a_step_is_refused_where_each_would_count_as_one(self):
+        import espalier
+        run = espalier.join(global_batch=12, steps=2)
+        dataset = self.torch.utils.data.TensorDataset(self.torch.arange(24))
+        loader = lambda **more: self.torch.utils.data.DataLoader(dataset, batch_sampler=espalier.Batches(run, dataset, **more))
+        for given in (loader(most=8), unittest.mock.Mock(batch_sampler=unittest.mock.Mock(batch_sampler=espalier.Batches(run, dataset, most=8)))):
+            with self.assertRaisesRegex(espalier.RunError, r"espalier.Batches\(most=8\) may give several batches a step"):
+                run.batches(given)
+        run.register(**self.training())
+        self.assertEqual([len(batch[0]) for _, batch in run.batches(loader(most=12))], [12, 12])
+
+
 class Augmented(unittest.TestCase):
     """What a dataset draws at random follows from the sample's number, whatever the number of processes."""
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Tuple
 
 from ._layouts import Layouts, Plan
@@ -188,6 +189,7 @@ class Run:
     def batches(self, loader: Iterable[Any]) -> Iterator[Tuple[int, Any]]:
         """steps(), each with what `loader` gives for it: a DataLoader whose batch_sampler is an espalier.Batches of this run.
         It is asked for its first batch when the first step is known."""
+        _check_one_batch(loader, self.global_batch)
         return Steps(self, loader)
 
     # ---- for loops that are not the script's own: what steps() is made of
@@ -239,6 +241,18 @@ class Run:
         """Where an exception has ended the loop."""
         if self._committed:
             self._training().fail()
+
+
+def _check_one_batch(loader: Any, global_batch: int) -> None:
+    """Raises RunError where the loader gives several batches a step, on some number of processes: each would count as a step."""
+    sampler = loader
+    while getattr(sampler, "batch_sampler", None) is not None:  # libraries wrap one in another
+        sampler = sampler.batch_sampler
+    data = sys.modules.get("espalier.data")  # it needs torch; who has such a sampler has imported it
+    most = sampler.most if data is not None and isinstance(sampler, data.Batches) else 0
+    if 0 < most < global_batch:
+        raise RunError(f"run.batches(): espalier.Batches(most={most}) may give several batches a step, and this loop takes one; leave most= out, "
+                       f"or use `for step in run.steps(): for part in run.parts(step, {most}):` with espalier.Data")
 
 
 def _layouts_of(parallel: Any, unit: int) -> Optional[Layouts]:
