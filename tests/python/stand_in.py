@@ -1,9 +1,14 @@
 """What a launcher would be for one process, without a launcher: a worker whose messages are kept in a list."""
+import itertools
 import os
 import unittest.mock
 
 from espalier import _run, _slices, _worker
 from espalier._control import Leave
+
+
+# Of one job after the other, and the same in all processes that a test has forked.
+_TOKENS = (f"stand-in-{started}-{job}" for started in [os.getpid()] for job in itertools.count())
 
 
 class Control:
@@ -47,7 +52,8 @@ class Control:
 
 class Worker(_worker.Worker):
     def __init__(self, rank, world, global_batch, control, unit=1):
-        self.token, self.seal, self.vault, self.owner = "0" * 16, b"k" * 32, "", "1"
+        self.token = next(_TOKENS)
+        self.seal, self.vault, self.owner = b"k" * 32, "", "1"
         self.generation, self.rank, self.unit = 0, rank, unit
         self.control, self.source, self.plan = control, None, {}
         self.shares = _slices.even_shares(global_batch, world // unit)

@@ -274,5 +274,35 @@ class Words(unittest.TestCase):
         self.assertEqual(self.last_words(loop + "break\nassert c.kinds()[-1] == 'done'\n"), ("TOLD done", 0))
 
 
+class Writers(unittest.TestCase):
+    def test_a_generation_whose_successor_trains_writes_no_more(self):
+        control, wrote = stand_in.Control([(2, "switch"), (2, "exit")]), []
+        run, model, optimizer = training(0, 1, None, control, "plain")
+        self.assertFalse(run.is_writer)
+        with self.assertRaises(SystemExit):
+            try:
+                for step in run.steps():
+                    step_of(model, optimizer, run)
+                    wrote.append((step, run.is_writer))
+            finally:
+                wrote.append(("at the end", run.is_writer))
+        self.assertEqual(wrote, [(1, True), (2, True), (3, True), ("at the end", False)])
+        self.assertEqual(control.kinds()[-1], "switched")
+
+    def test_a_channels_exit_is_what_makes_it_so(self):
+        from espalier import _control
+        control = _control.Control.__new__(_control.Control)
+        control.left = False
+        with self.assertRaises(_control.Leave):
+            control._checked({"type": "exit"}, ("commit",))
+        self.assertTrue(control.left)
+
+    def test_who_ends_the_training_writes_its_last_file(self):
+        run, model, optimizer = training(0, 1, None, stand_in.Control(), "plain")
+        for _ in run.steps():
+            step_of(model, optimizer, run)
+        self.assertTrue(run.is_writer)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -29,6 +29,7 @@ class Control:
         self._channel = Channel(address, token)
         self._heartbeat = heartbeat
         self._frames: "queue.SimpleQueue[Frame]" = queue.SimpleQueue()
+        self.left = False  # the launcher has said `exit`
         self._leaving = False
         self._checkpoint_asked = False
         self._beats: Optional[threading.Thread] = None
@@ -79,6 +80,7 @@ class Control:
     def _checked(self, frame: Frame, kinds: "tuple[str, ...]") -> Optional[Frame]:
         """None: it was `checkpoint`, which take_checkpoint() tells of."""
         if frame["type"] == "exit":
+            self.left = True
             raise Leave()
         if frame["type"] == "refused":
             raise ChannelError(f"the launcher refuses this worker: {frame.get('reason')}")

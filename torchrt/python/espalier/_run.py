@@ -91,8 +91,9 @@ class Run:
     @property
     def is_writer(self) -> bool:
         """Whether this process may write files, logs and checkpoints: the first one of the generation that is the job.
-        False before the first step that steps() yields, as the generation before still trains until then."""
-        return self.rank == 0 and self._committed
+        False before the first step that steps() yields, as the generation before still trains until then, and once another one is
+        the job: what the script does at its end must not write over the other's files."""
+        return self.rank == 0 and self._committed and not (self._worker is not None and self._worker.control.left)
 
     @property
     def local_rank(self) -> int:
