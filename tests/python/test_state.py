@@ -110,6 +110,60 @@ class State(unittest.TestCase):
             self.assertTrue(self.torch.equal(a, b))
         self.assertEqual(one["scheduler"].state_dict(), other["scheduler"].state_dict())
 
+    def test_tensors_of_other_objects_come_back_to_the_kind_of_device_that_they_were_on(self):
+        from espalier import _shards, _state
+        torch = self.torch
+
+        class Shadow:
+            """A moving average of the script's own."""
+
+            def __init__(self):
+                self.state = {"weight": [torch.ones(3)], "updates": torch.zeros(()), "rate": 0.9}
+                self.state_dict = lambda: self.state
+
+            def load_state_dict(self, state):
+                self.state = state
+
+        objects = self.training()
+        self.train(objects, 1)
+        # The tests have no GPU; "meta" stands for one, and "hpu" for one that this process has not.
+        for device, wanted in (("meta", "meta"), ("hpu", "cpu"), ("", "cpu")):
+            objects["ema"] = Shadow()
+            with unittest.mock.patch.object(_state, "_kind_of", lambda tensor: device):
+                packed = _state.Packed(1, objects)
+            memory = _memory.SharedMemory(packed.size)
+            packed.write(memory.map)
+            for read in (lambda: _state.read(memory.map, objects=objects)[1],
+                         lambda: _shards.assemble(objects, [_shards.Shelf(memory.fd)], lambda _: None)[0]):
+                state = read()
+                self.assertEqual({one.device.type for one in (*state["ema"]["weight"], state["ema"]["updates"])}, {wanted})
+                self.assertEqual({one.device.type for one in state["model"].values()}, {"cpu"})
+                self.assertEqual({one["exp_avg"].device.type for one in state["optimizer"]["state"].values()}, {"cpu"})
+                _state.apply(objects, state, "the state")
+
+    def test_a_state_from_before_devices_were_kept_is_read(self):
+        from espalier import _state
+
+        class Older:
+            __reduce__ = lambda _: (_state.Place, (0, self.torch.float32, (2,)))
+
+        older = pickle.dumps((1, {"ema": {"w": Older()}}, None), protocol=4)
+        head = b"ESPSTATE" + len(older).to_bytes(8, "little") + older
+        memory = bytearray(_state._aligned(len(head)) + 8)
+        memory[:len(head)] = head
+        self.assertEqual(_state.read(memory, objects={"ema": object()})[1]["ema"]["w"].device.type, "cpu")
+
+    def test_the_versions_of_a_modules_parts_come_back_with_its_state(self):
+        from espalier import _shards, _state
+        objects = self.training()
+        packed = _state.Packed(1, objects)
+        memory = _memory.SharedMemory(packed.size)
+        packed.write(memory.map)
+        wanted = objects["model"].state_dict()._metadata
+        self.assertEqual(wanted["1"]["version"], 2)
+        self.assertEqual(_state.read(memory.map)[1]["model"]._metadata, wanted)
+        self.assertEqual(_shards.assemble(objects, [_shards.Shelf(memory.fd)], lambda _: None)[0]["model"]._metadata, wanted)
+
     def test_the_newest_state_is_one_of_which_every_place_of_a_replica_has_its_part(self):
         from espalier._whole import newest_of_all
         self.assertEqual(newest_of_all([[(20, 1), (10, 1)], [(10, 1)], [], [(20, 0)]], 1), (20, 1))

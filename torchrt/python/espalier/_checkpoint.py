@@ -154,7 +154,7 @@ def load(path: str, objects: Dict[str, Any], divided: bool, place: int = 0, unit
             step = shelves[0].head.step
             state = assemble(objects, shelves, maximum)[0]
         else:
-            step, state = read(private_map(files[0]))
+            step, state = read(private_map(files[0]), objects=objects)
     finally:
         for fd in files:
             os.close(fd)

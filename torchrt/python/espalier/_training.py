@@ -40,7 +40,7 @@ class Training:
                              f"{run.world} processes")
         self._group = dist.new_group(backend="gloo") if run.world > 1 else None
         self._head = SharedNumbers(_HEAD)  # what a step without a profile tells: made once, as it is needed in each step
-        registered = Registered(objects)
+        self._registered = registered = Registered(objects)
         registered.check(run.replicas)
         self._named = bool(run.has_layouts)
         self._divided = self._named or registered.is_divided
@@ -294,6 +294,7 @@ class Training:
         request, problem = self._requests.pop(0), ""
         try:
             self._hand.provide(step)
+            self._make_room()
         except (OSError, StateError, RuntimeError) as error:
             problem = f"rank {worker.rank} cannot hand its state over: {error}"
         worker.control.send("switched", step=step, problem=problem)
@@ -304,6 +305,15 @@ class Training:
             self._release()
             raise
         self._hand.withdraw()  # the next generation has failed
+
+    def _make_room(self) -> None:
+        """The next generation fills the same GPU while this one stands on it: gradients, which every step computes anew, and what torch
+        keeps for later tensors go back to the device."""
+        if self._cuda:
+            for _, module in self._registered.modules:
+                for parameter in module.parameters():
+                    parameter.grad = None
+            torch.cuda.empty_cache()
 
     def finish(self, step: int) -> None:
         if self._path and self._every > 0 and self._written != step:

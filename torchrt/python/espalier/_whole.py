@@ -95,7 +95,7 @@ class Whole:
         worker, origin = self._worker, f"the state of generation {source['generation']}"
         prefix = offer_name(worker.token, worker.generation, worker.rank).rpartition("-")[0] + "-received"
         whole, self._received = spread(found, self._nodes, self._own, have, self._ranks, prefix)
-        step, state = read(private_map(whole.fd), worker.seal)
+        step, state = read(private_map(whole.fd), worker.seal, self._objects)
         if step != whole.step:
             raise StateError(f"{origin}: its memory is of step {step}, not {whole.step}")
         apply(self._objects, state, origin)
