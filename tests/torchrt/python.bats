@@ -33,6 +33,12 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "snapshots: heads that grow, and a vault or memory that fails" {
+  run "$python" tests/python/test_snapshots.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 @test "exchanges: the same on one, two and three processes, and nothing of a stranger is run" {
   run "$python" tests/python/test_exchange.py
   echo "$output"
