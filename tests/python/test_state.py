@@ -201,6 +201,36 @@ class State(unittest.TestCase):
             self.assertEqual(run(5, 30), [3, 4, 5])
             self.assertEqual(run(6, 0), [4, 5, 6])
 
+    def test_a_checkpoint_removes_what_processes_that_were_killed_have_left(self):
+        from espalier import _checkpoint
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c+1")  # as a pattern it would match other names
+            left = ["c+1.77.part", "c+1.40.0.77.part", "c+1.40.1.78.part"]
+            old = ["c+1.30.0", "c+1.30.1", "c+1.40.2"]
+            others = ["c+1.40.2.copy", "c+1.part", "c+1.x.part", "c+2.77.part", "c+1.2024.12", "cc1.77.part"]
+            for name in left + old + others:
+                with open(os.path.join(folder, name), "wb") as file:
+                    file.write(b"ESPSTATE and more" if name in old else b"the user's")
+            write = lambda step, **more: _checkpoint.write(path, step, self.training(), 0, 1, maximum=lambda _: None, **more)
+            write(50, divided=True)
+            self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.50.0", *others]))
+            for name in left:
+                open(os.path.join(folder, name), "wb").close()
+            write(60, divided=True)
+            self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.60.0", *others]))
+            write(60, divided=True)  # the same step once more
+            self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.60.0", *others]))
+            open(os.path.join(folder, left[0]), "wb").close()
+            write(70, divided=False)  # whole again: no part is needed
+            self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", *others]))
+            here = os.getcwd()
+            try:
+                os.chdir(folder)
+                _checkpoint.write("c+1", 80, self.training(), 0, 1, True, lambda _: None)
+            finally:
+                os.chdir(here)
+            self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.80.0", *others]))
+
     def test_state_that_does_not_fit_is_refused_in_words(self):
         from espalier import _state
         _, state = _state.read(self.packed(self.training(), 1))
