@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -201,6 +202,36 @@ class Join(unittest.TestCase):
             code, said = self.run_script("import espalier; espalier.join(global_batch=4, steps=1)", ESPALIER_LAUNCHER="h:1", **missing)
             self.assertNotEqual(code, 0)
             self.assertIn(words, said)
+
+    def test_a_process_that_runs_the_scripts_top_once_more_is_told_which_guard_is_missing(self):
+        top = ("import os, espalier\n{0}\nimport multiprocessing as m\n"
+               "def work():\n  print('worked')\n"
+               "def main():\n  os.environ['ESPALIER_LAUNCHER'] = 'nowhere'\n"
+               "  one = m.get_context('{1}').Process(target=work)\n  one.start(); one.join()\n"
+               "if __name__ == '__main__': main()\n")
+        join = "espalier.join(global_batch=4, steps=1)"
+        words = 'runs the script\'s top in it once more; put the script\'s work into a function, from espalier.join() on, and call that below `if __name__ == "__main__":`'
+        for how in ("spawn", "forkserver"):
+            for guard, wanted in (("", False), ("if __name__ == '__main__': ", True)):
+                with tempfile.TemporaryDirectory() as folder:
+                    script = os.path.join(folder, "script.py")
+                    with open(script, "w") as file:
+                        file.write(top.format(guard + join, how))
+                    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+                said = done.stdout + done.stderr
+                self.assertEqual("worked" in said, wanted, said)
+                self.assertEqual(words in said, not wanted, said)
+
+    def test_a_child_that_multiprocessing_has_started_may_itself_be_the_rank(self):
+        text = ("import multiprocessing as m, os, sys, espalier\n"
+                "def rank():\n  try: espalier.join(global_batch=4, steps=1)\n  except espalier.ChannelError as e: print(e)\n"
+                "if __name__ == '__main__':\n  one = m.get_context('spawn').Process(target=rank)\n  one.start(); one.join()\n")
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "script.py")
+            with open(script, "w") as file:
+                file.write(text)
+            done = subprocess.run([sys.executable, script], env={**os.environ, "ESPALIER_LAUNCHER": "nowhere"}, capture_output=True, text=True, timeout=300)
+        self.assertIn("ESPALIER_GENERATION: is not set", done.stdout, done.stderr)
 
 
 if __name__ == "__main__":

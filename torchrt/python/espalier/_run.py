@@ -50,6 +50,7 @@ class Run:
         self._snapshot_seconds = snapshot_seconds
         self._worker: Optional[Worker] = None
         if "ESPALIER_LAUNCHER" in os.environ:
+            _check_not_imported_again()
             self._worker = Worker(global_batch, steps, start_seconds, units)
             self.rank, self.generation, self._shares = self._worker.rank, self._worker.generation, self._worker.shares
             unit = self._worker.unit
@@ -242,6 +243,16 @@ class Run:
         """Where an exception has ended the loop."""
         if self._committed:
             self._training().fail()
+
+
+def _check_not_imported_again() -> None:
+    """Raises RunError in a process that multiprocessing has started by spawn or forkserver: it runs the script's top once more, and would
+    say hello as the rank that its parent is."""
+    multiprocessing = sys.modules.get("multiprocessing.process")  # such a process has it
+    if multiprocessing is not None and getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RunError("espalier.join(): this process was started by multiprocessing (a worker of a DataLoader, or the like), which runs the "
+                       "script's top in it once more; put the script's work into a function, from espalier.join() on, and call that below "
+                       '`if __name__ == "__main__":`, or let such processes be forked (DataLoader(multiprocessing_context="fork"))')
 
 
 def _check_one_batch(loader: Any, global_batch: int) -> None:
