@@ -118,5 +118,40 @@ class Snapshots(unittest.TestCase):
         self.assertEqual([one[0] for one in found], [[(5, 5), (5, 5), (6, 6), (6, 6)], [], [(5, 5), (5, 5), (6, 6), (6, 6)]])
 
 
+class Recovery(unittest.TestCase):
+    def recovered(self, broken):
+        """The step and generation that are gone on with, and the descriptors that stay open. broken: of what the vault gives no memory."""
+        from espalier import _whole
+        items, given, found = [], [], []
+
+        def fetch(key):
+            if key in broken:
+                raise _vault.VaultError("vault: ends")
+            given.append((key, os.open(os.devnull, os.O_RDONLY)))
+            return given[-1][1]
+
+        for step, generation, rank in ((9, 1, 0), (9, 1, 0), (8, 1, 0), (8, 0, 0)):
+            items.append((step, generation, types.SimpleNamespace(rank=rank, fetch=lambda of, step=step: fetch((step, of)))))
+        whole = _whole.Whole.__new__(_whole.Whole)
+        whole._worker, whole._group, whole._place = types.SimpleNamespace(vault="v", generation=2, unit=1), None, 0
+        whole._apply = lambda one, have, source: found.append((one.step if one else None, have)) or one.fd
+        with unittest.mock.patch.object(_whole, "from_vaults", lambda *_: items):
+            fd = whole.recover({"generation": 1})
+        open_ones = []
+        for key, one in given:
+            try:
+                os.close(one)
+                open_ones.append(key)
+            except OSError:
+                self.assertNotEqual(one, fd)
+        return found, open_ones
+
+    def test_a_snapshot_whose_vault_ends_is_passed_over_for_the_next_one(self):
+        self.assertEqual(self.recovered([]), ([(9, [True])], [(9, 1)]))
+        self.assertEqual(self.recovered([(9, 1)]), ([(8, [True])], [(8, 1)]))
+        self.assertEqual(self.recovered([(9, 1), (8, 1)]), ([(8, [True])], [(8, 0)]))
+        self.assertEqual(self.recovered([(9, 1), (8, 1), (8, 0)]), ([], []))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -39,6 +39,12 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "measuring: why a job does not grow, losses that nobody tells, and marks on a GPU" {
+  run "$python" tests/python/test_measuring.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 @test "exchanges: the same on one, two and three processes, and nothing of a stranger is run" {
   run "$python" tests/python/test_exchange.py
   echo "$output"

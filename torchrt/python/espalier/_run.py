@@ -166,6 +166,8 @@ class Run:
         tokens of the global batch. Returns the mean over the global batch. All processes call it once a step, after the
         optimizer's step.
 
+        Without a loss, and without run.backward() or run.add_loss(), the mean is no number (NaN), and the launcher is told none.
+
         The processes of a replica that have a loss tell the same one. Where it is known to some of them only, as to the last
         stage of a pipeline, the others say None; so it must be in each replica. Raises StateError where it is not."""
         return self._training().report(loss, tokens)

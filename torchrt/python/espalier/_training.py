@@ -14,13 +14,14 @@ import torch.distributed as dist
 from . import _checkpoint, _profile
 from ._control import Leave
 from ._exchange import gathered
-from ._gradients import Averager, Mark
+from ._gradients import Averager
 from ._leaving import Alone, all_can_write
+from ._measuring import Measuring
 from ._named import by_name
 from ._numbers import SharedNumbers
 from ._registered import Registered, innermost, unwrapped
 from ._snapshots import Snapshots
-from ._state import StateError, sizes
+from ._state import StateError
 from ._whole import largest_in
 from ._worker import Worker
 
@@ -56,7 +57,7 @@ class Training:
         self._snapshots: Optional[Snapshots] = None
         self._snapshot_seconds = snapshot_seconds
         self._requests: List[List[Any]] = []  # switches without an answer: [message, resumed]
-        self._samples, self._steps_here = _profile.Samples(), 0
+        self._measuring = Measuring(self.averager, self._cuda, worker is not None)
         self._own_share = len(run.slice(1)) / run.global_batch
         self._begin_step(0)
 
@@ -143,21 +144,18 @@ class Training:
     def begin(self, step: int, weight: float) -> None:
         self._begin_step(step)
         self.averager.weight = weight
-        self.averager.last_bucket = None
-        self._began = Mark(self._cuda)
+        self._measuring.begin()
 
     def _begin_step(self, step: int) -> None:
         self._began_at, self._reported = time.perf_counter(), False
         self._loss_here: Any = None  # what add_loss() was told
-        self._optimizes: Optional[Mark] = None
         self._step = step
 
     def optimizes(self) -> None:
-        self._optimizes = Mark(self._cuda)
+        self._measuring.optimizes(self._reported)
 
     def _before_optimizer(self, *_: Any) -> None:
-        if self._optimizes is None:
-            self._optimizes = Mark(self._cuda)
+        self._measuring.optimizes(self._reported)
 
     def backward(self, loss: torch.Tensor, share: float, by: Optional[Callable[[Any], Any]]) -> None:
         self.averager.weight = 1.0
@@ -176,12 +174,7 @@ class Training:
         value = self._loss_here if loss is None else loss
         value = value.detach() if isinstance(value, torch.Tensor) else value
         mine = 0.0 if value is None else float(value) * (1.0 if loss is None else self._own_share)
-        ended = Mark(self._cuda)
-        if self._optimizes is not None:
-            ready = self.averager.last_bucket
-            self._samples.add((ready or self._optimizes).ms_since(self._began),
-                              None if ready is None else max(0.0, self._optimizes.ms_since(ready)),
-                              max(0.0, ended.ms_since(self._optimizes)))
+        self._measuring.reports()
         self._agree(mine, value is not None)
         total = self._of_one_teller()
         worker = self._worker
@@ -193,10 +186,12 @@ class Training:
         return total
 
     def _of_one_teller(self) -> float:
-        """The mean loss over the global batch: all of a replica that tell a loss tell the same."""
+        """The mean loss over the global batch: all of a replica that tell a loss tell the same. No number where nobody tells one."""
         total, tellers, replicas = float(self._agreed[_LOSS]), round(self._agreed[_TELLERS]), self._run.replicas
-        if self._run.unit == 1 or tellers == 0:
+        if tellers == replicas:
             return total
+        if tellers == 0:
+            return math.nan
         if tellers % replicas:
             raise StateError(f"run.report() in step {self._step}: {tellers} processes told a loss, which is not the same number in each of "
                              f"{replicas} replicas; the same processes of each replica must tell it")
@@ -205,8 +200,7 @@ class Training:
     def _agree(self, loss: float, tells: bool) -> None:
         """The one exchange of a step that is ours."""
         self._listen()
-        self._steps_here += 1
-        due = self._worker is not None and _profile.due(self._steps_here)  # on all ranks or on none: it says how many numbers are summed
+        due = self._measuring.is_due()  # on all ranks or on none: it says how many numbers are summed
         unkept = self._snapshots is not None and self._hand.keeps and not self._snapshots.safe
         numbers = SharedNumbers(_HEAD + _profile.TOLD * self._run.world) if due else self._head
         told = numbers.values
@@ -214,27 +208,14 @@ class Training:
         told[_SNAPSHOT] = self._snapshots is not None and self._snapshots.due()
         told[_LOSS], told[_TELLERS], told[_REPORTED] = loss, tells, self._reported
         if due:
-            for at, value in enumerate(self._samples.told(), _HEAD + _profile.TOLD * self._run.rank):
+            for at, value in enumerate(self._measuring.told(), _HEAD + _profile.TOLD * self._run.rank):
                 told[at] = value
         if self._group is not None:
             self._group.allreduce([numbers.tensor]).wait()  # dist.all_reduce() takes as long again to look the group up
         self._agreed = told.tolist()
-        if due:
-            self._tell_profile()
-
-    def _tell_profile(self) -> None:
-        worker = self._worker
-        if self._samples.enough():
-            self._samples = _profile.Samples()
-        if worker is None or self._run.rank != 0:
-            return
-        ranks = [self._agreed[at:at + _profile.TOLD] for at in range(_HEAD, len(self._agreed), _profile.TOLD)]
-        replicas = _profile.of_replicas(ranks, self._run.unit)
-        if not replicas:
-            return
-        _, _, _, steps, spread = next(one for one in ranks if one[3] > 0)
-        peak = torch.cuda.max_memory_allocated() if self._cuda else 0
-        worker.control.send("profile", flat=_profile.flat(self._step, round(steps), replicas, sizes(self._objects), peak, spread))
+        if due and self._worker is not None and self._run.rank == 0:
+            ranks = [self._agreed[at:at + _profile.TOLD] for at in range(_HEAD, len(self._agreed), _profile.TOLD)]
+            self._measuring.tell(self._worker, self._step, self._reported, ranks, self._objects)
 
     # ---- the boundary after a step
 
@@ -350,7 +331,7 @@ class Training:
 
     def _left_at(self) -> "tuple[int, bool]":
         """Steps that are done, and whether the state is that after them."""
-        return (self._step, True) if self._reported else (self._step - 1, self._optimizes is None)
+        return (self._step, True) if self._reported else (self._step - 1, not self._measuring.optimizing)
 
     def fail(self) -> None:
         """Where an exception has ended the loop. Where nobody catches it, `failed` is told and no `done`; where the script goes on to its
