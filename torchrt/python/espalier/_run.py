@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, 
 
 from ._layouts import Layouts, Plan
 from ._random import seed_step
-from ._slices import count_of, even_shares, parts_of, slice_of
+from ._slices import count_of, even_shares, parts_of
 from ._steps import Steps
 from ._worker import Worker
 
@@ -70,6 +70,7 @@ class Run:
         self.replicas = len(self._shares)
         self.replica = self.rank // unit  # this process's
         self.world = self.replicas * unit
+        self._first, self._count = sum(self._shares[:self.replica]), self._shares[self.replica]  # of a step's samples
         self.plan = self._layouts.plan(self.replicas, unit) if self._layouts else Plan(self.replicas, {"unit": unit})
         self._objects: Dict[str, Any] = {}
         self._done = 0
@@ -138,7 +139,13 @@ class Run:
 
     def slice(self, step: int) -> range:
         """The global numbers of the samples of `step` that this process computes."""
-        return slice_of(step, self.global_batch, self._shares, self.replica)
+        first = (step - 1) * self.global_batch + self._first
+        return range(first, first + self._count)
+
+    @property
+    def share(self) -> float:
+        """Of a step's samples that this process computes."""
+        return self._count / self.global_batch
 
     def parts(self, step: int, most: int) -> Iterator[Part]:
         """The same in parts of at most `most` samples, for gradients that are accumulated. backward() of all parts but the
@@ -216,8 +223,8 @@ class Run:
         """Before a step's first forward pass. Returns the step's number. weight: of this process's gradients in their sum over
         all processes. Its share of the samples by default, which is right for a loss that is the mean over its slice."""
         step = self._done + 1
-        seed_step(self.seed, step, self.slice(step).start)
-        self._training().begin(step, len(self.slice(step)) / self.global_batch if weight is None else weight)
+        seed_step(self.seed, step, (step - 1) * self.global_batch + self._first)
+        self._training().begin(step, self.share if weight is None else weight)
         return step
 
     def add_loss(self, loss: Any) -> None:

@@ -18,7 +18,7 @@ from ._gradients import Averager
 from ._leaving import Alone, all_can_write
 from ._measuring import Measuring
 from ._named import by_name
-from ._numbers import SharedNumbers
+from ._numbers import SharedNumbers, sum_over
 from ._registered import Registered, innermost, unwrapped
 from ._snapshots import Snapshots
 from ._state import StateError
@@ -40,6 +40,7 @@ class Training:
             raise StateError("call torch.distributed.init_process_group() before run.steps(): there are "
                              f"{run.world} processes")
         self._group = dist.new_group(backend="gloo") if run.world > 1 else None
+        self._sum = sum_over(self._group)
         self._head = SharedNumbers(_HEAD)  # what a step without a profile tells: made once, as it is needed in each step
         self._registered = registered = Registered(objects)
         registered.check(run.replicas)
@@ -58,7 +59,7 @@ class Training:
         self._snapshot_seconds = snapshot_seconds
         self._requests: List[List[Any]] = []  # switches without an answer: [message, resumed]
         self._measuring = Measuring(self.averager, self._cuda, worker is not None)
-        self._own_share = len(run.slice(1)) / run.global_batch
+        self._own_share = run.share
         self._begin_step(0)
 
     # ---- the beginning
@@ -210,8 +211,7 @@ class Training:
         if due:
             for at, value in enumerate(self._measuring.told(), _HEAD + _profile.TOLD * self._run.rank):
                 told[at] = value
-        if self._group is not None:
-            self._group.allreduce([numbers.tensor]).wait()  # dist.all_reduce() takes as long again to look the group up
+        self._sum(numbers)
         self._agreed = told.tolist()
         if due and self._worker is not None and self._run.rank == 0:
             ranks = [self._agreed[at:at + _profile.TOLD] for at in range(_HEAD, len(self._agreed), _profile.TOLD)]
@@ -305,7 +305,7 @@ class Training:
         """The group's threads must have ended before the interpreter does, or its end aborts."""
         if self._group is not None:
             dist.destroy_process_group(self._group)
-            self._group = None
+            self._group, self._sum = None, sum_over(None)
 
     def _tell_done(self, step: int) -> None:
         self._release()
