@@ -120,7 +120,7 @@ def like(value: Any, made: Dict[Any, Any]) -> Any:
     """`made` as a dictionary of the kind of `value`. A module's state has the versions of its parts as an attribute; without them
     load_state_dict() would take it for one of an old version."""
     try:
-        same = made if type(value) is dict else type(value)(made)
+        same: Any = made if type(value) is dict else type(value)(made)
     except TypeError:
         return made
     if hasattr(value, "_metadata"):
