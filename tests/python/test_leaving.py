@@ -75,6 +75,29 @@ class Ends(unittest.TestCase):
         except (ValueError, SystemExit):
             pass
 
+    def test_break_and_return_in_a_handler_end_it_well_and_what_a_handler_raises_does_not(self):
+        def loop(run, how):
+            for step in run.steps():
+                try:
+                    next(iter(()))
+                except StopIteration:
+                    if how == "break":
+                        break
+                    if how == "return":
+                        return
+                    if how == "raise":
+                        raise
+                finally:
+                    step += 1
+
+        for how, wanted in (("break", "well after 0"), ("return", "well after 0"), ("raise", "failed")):
+            run = Looped()
+            try:
+                loop(run, how)
+            except StopIteration:
+                pass
+            self.assertEqual(run.told, [wanted], how)
+
     @staticmethod
     def body(step, how):
         if step == 3 and how == "call":
@@ -147,7 +170,8 @@ class Ends(unittest.TestCase):
         script = ("import sys, types; sys.path.insert(0, sys.argv[1]); m = types.ModuleType('espalier'); m.__path__ = [sys.argv[2]]; "
                   "sys.modules['espalier'] = m; import test_leaving as t, unittest; "
                   "s = unittest.TestSuite(t.Ends(n) for n in ('test_break_and_return_end_a_training_well_and_exceptions_do_not', "
-                  "'test_a_loop_whose_steps_the_script_holds_goes_on_in_another_one')); "
+                  "'test_a_loop_whose_steps_the_script_holds_goes_on_in_another_one', "
+                  "'test_break_and_return_in_a_handler_end_it_well_and_what_a_handler_raises_does_not')); "
                   "sys.exit(not unittest.TextTestRunner().run(s).wasSuccessful())")
         import espalier
         here = os.path.dirname(os.path.abspath(__file__))
