@@ -16,7 +16,7 @@ model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Tanh(), torch.nn.L
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
 model, optimizer, scheduler = accelerator.prepare(model, optimizer, scheduler)
-run.register(model=model, optimizer=optimizer, scheduler=scheduler)
+run.register(model=model, optimizer=optimizer, scheduler=scheduler, scaler=accelerator.scaler)
 for step, (inputs, targets) in run.batches(loader):
     inputs, targets = inputs.to(accelerator.device), targets.to(accelerator.device)
     loss = mse_loss(model(inputs), targets)

@@ -6,8 +6,12 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
+import time
+import types
 import unittest
+import unittest.mock
 
 from espalier import _channel, _profile, _slices
 
@@ -142,6 +146,72 @@ class Frames(unittest.TestCase):
                 _channel.Channel("127.0.0.1:%d" % server.getsockname()[1], "")
 
 
+class Telling(unittest.TestCase):
+    """What the training's thread tells is sent by another one."""
+
+    def control(self, send, heartbeat=0.0):
+        from espalier import _control
+        made = types.SimpleNamespace(send=send, receive=lambda: threading.Event().wait())
+        with unittest.mock.patch.object(_control, "Channel", lambda *_: made):
+            control = _control.Control("none:1", "", heartbeat)
+        control.hello(rank=0)
+        return control
+
+    def test_messages_go_in_the_order_in_which_they_were_told_heartbeats_among_them(self):
+        sent = []
+        control = self.control(lambda frame: sent.append((time.sleep(0.002), frame.get("step"), frame["type"])[1:]), 0.01)
+        control.begin_heartbeats()
+        for step in range(50):
+            control.send("step", step=step)
+        self.assertLess(len(sent), 50)  # it has waited for none of them
+        control.send("switched", step=50)
+        self.assertEqual(sent[0], (None, "hello"))
+        told = [one for one in sent if one[1] == "step"]
+        self.assertEqual(told, [(step, "step") for step in range(50)])
+        before = [one for one in sent if one[1] != "heartbeat"]
+        self.assertEqual(before[-1], (50, "switched"))
+        self.assertGreater(len(sent), len(before))
+        control.farewell()
+
+    def test_who_tells_its_last_words_waits_until_they_are_sent_and_not_for_ever(self):
+        from espalier import _control
+        sent, gone = [], threading.Event()
+
+        def send(frame):
+            time.sleep(0.05)
+            if gone.is_set():
+                raise _channel.ChannelError("launcher: gone")
+            sent.append(frame["type"])
+
+        control = self.control(send)
+        control.send("step", step=1)
+        control.send("failed", message="x")
+        self.assertEqual(sent, ["hello", "step", "failed"])
+        control.farewell()
+        gone.set()
+        begin = time.monotonic()
+        for _ in range(3):
+            control.send("done", step=1)  # as nobody hears it, nothing is waited for
+        self.assertLess(time.monotonic() - begin, _control._SENT_WITHIN / 2)
+
+    def test_a_launcher_that_takes_nothing_is_waited_for_so_long_and_no_longer(self):
+        from espalier import _control
+        stuck = threading.Event()
+        control = self.control(lambda frame: frame["type"] == "hello" or stuck.wait(60))
+        with unittest.mock.patch.object(_control, "_SENT_WITHIN", 0.2):
+            begin = time.monotonic()
+            control.send("failed", message="x")
+            self.assertLess(time.monotonic() - begin, 30)
+        stuck.set()
+
+    def test_what_cannot_be_a_message_is_an_error_at_the_next_one(self):
+        control = self.control(_channel.encode)
+        control.send("step", loss=float("nan"))
+        with self.assertRaisesRegex(_channel.ChannelError, "a message cannot be told: Out of range float values"):
+            control.send("ready")
+        control.send("ready")
+
+
 class Profiles(unittest.TestCase):
     def test_the_replica_that_waits_least_tells_how_long_synchronization_is(self):
         made = _profile.flat(25, 20, [[10, 3, 1], [12, 1, 2]], (4, 8, 16), 0, 0.01)
@@ -201,6 +271,36 @@ class Join(unittest.TestCase):
             code, said = self.run_script("import espalier; espalier.join(global_batch=4, steps=1)", ESPALIER_LAUNCHER="h:1", **missing)
             self.assertNotEqual(code, 0)
             self.assertIn(words, said)
+
+    def test_a_process_that_runs_the_scripts_top_once_more_is_told_which_guard_is_missing(self):
+        top = ("import os, espalier\n{0}\nimport multiprocessing as m\n"
+               "def work():\n  print('worked')\n"
+               "def main():\n  os.environ['ESPALIER_LAUNCHER'] = 'nowhere'\n"
+               "  one = m.get_context('{1}').Process(target=work)\n  one.start(); one.join()\n"
+               "if __name__ == '__main__': main()\n")
+        join = "espalier.join(global_batch=4, steps=1)"
+        words = 'runs the script\'s top in it once more; put the script\'s work into a function, from espalier.join() on, and call that below `if __name__ == "__main__":`'
+        for how in ("spawn", "forkserver"):
+            for guard, wanted in (("", False), ("if __name__ == '__main__': ", True)):
+                with tempfile.TemporaryDirectory() as folder:
+                    script = os.path.join(folder, "script.py")
+                    with open(script, "w") as file:
+                        file.write(top.format(guard + join, how))
+                    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+                said = done.stdout + done.stderr
+                self.assertEqual("worked" in said, wanted, said)
+                self.assertEqual(words in said, not wanted, said)
+
+    def test_a_child_that_multiprocessing_has_started_may_itself_be_the_rank(self):
+        text = ("import multiprocessing as m, os, sys, espalier\n"
+                "def rank():\n  try: espalier.join(global_batch=4, steps=1)\n  except espalier.ChannelError as e: print(e)\n"
+                "if __name__ == '__main__':\n  one = m.get_context('spawn').Process(target=rank)\n  one.start(); one.join()\n")
+        with tempfile.TemporaryDirectory() as folder:
+            script = os.path.join(folder, "script.py")
+            with open(script, "w") as file:
+                file.write(text)
+            done = subprocess.run([sys.executable, script], env={**os.environ, "ESPALIER_LAUNCHER": "nowhere"}, capture_output=True, text=True, timeout=300)
+        self.assertIn("ESPALIER_GENERATION: is not set", done.stdout, done.stderr)
 
 
 if __name__ == "__main__":

@@ -110,6 +110,60 @@ class State(unittest.TestCase):
             self.assertTrue(self.torch.equal(a, b))
         self.assertEqual(one["scheduler"].state_dict(), other["scheduler"].state_dict())
 
+    def test_tensors_of_other_objects_come_back_to_the_kind_of_device_that_they_were_on(self):
+        from espalier import _shards, _state
+        torch = self.torch
+
+        class Shadow:
+            """A moving average of the script's own."""
+
+            def __init__(self):
+                self.state = {"weight": [torch.ones(3)], "updates": torch.zeros(()), "rate": 0.9}
+                self.state_dict = lambda: self.state
+
+            def load_state_dict(self, state):
+                self.state = state
+
+        objects = self.training()
+        self.train(objects, 1)
+        # The tests have no GPU; "meta" stands for one, and "hpu" for one that this process has not.
+        for device, wanted in (("meta", "meta"), ("hpu", "cpu"), ("", "cpu")):
+            objects["ema"] = Shadow()
+            with unittest.mock.patch.object(_state, "_kind_of", lambda tensor: device):
+                packed = _state.Packed(1, objects)
+            memory = _memory.SharedMemory(packed.size)
+            packed.write(memory.map)
+            for read in (lambda: _state.read(memory.map, objects=objects)[1],
+                         lambda: _shards.assemble(objects, [_shards.Shelf(memory.fd)], lambda _: None)[0]):
+                state = read()
+                self.assertEqual({one.device.type for one in (*state["ema"]["weight"], state["ema"]["updates"])}, {wanted})
+                self.assertEqual({one.device.type for one in state["model"].values()}, {"cpu"})
+                self.assertEqual({one["exp_avg"].device.type for one in state["optimizer"]["state"].values()}, {"cpu"})
+                _state.apply(objects, state, "the state")
+
+    def test_a_state_from_before_devices_were_kept_is_read(self):
+        from espalier import _state
+
+        class Older:
+            __reduce__ = lambda _: (_state.Place, (0, self.torch.float32, (2,)))
+
+        older = pickle.dumps((1, {"ema": {"w": Older()}}, None), protocol=4)
+        head = b"ESPSTATE" + len(older).to_bytes(8, "little") + older
+        memory = bytearray(_state._aligned(len(head)) + 8)
+        memory[:len(head)] = head
+        self.assertEqual(_state.read(memory, objects={"ema": object()})[1]["ema"]["w"].device.type, "cpu")
+
+    def test_the_versions_of_a_modules_parts_come_back_with_its_state(self):
+        from espalier import _shards, _state
+        objects = self.training()
+        packed = _state.Packed(1, objects)
+        memory = _memory.SharedMemory(packed.size)
+        packed.write(memory.map)
+        wanted = objects["model"].state_dict()._metadata
+        self.assertEqual(wanted["1"]["version"], 2)
+        self.assertEqual(_state.read(memory.map)[1]["model"]._metadata, wanted)
+        self.assertEqual(_shards.assemble(objects, [_shards.Shelf(memory.fd)], lambda _: None)[0]["model"]._metadata, wanted)
+
     def test_the_newest_state_is_one_of_which_every_place_of_a_replica_has_its_part(self):
         from espalier._whole import newest_of_all
         self.assertEqual(newest_of_all([[(20, 1), (10, 1)], [(10, 1)], [], [(20, 0)]], 1), (20, 1))
@@ -146,6 +200,36 @@ class State(unittest.TestCase):
             os.utime(path, (time.time() - 1860,) * 2)  # 31 minutes old
             self.assertEqual(run(5, 30), [3, 4, 5])
             self.assertEqual(run(6, 0), [4, 5, 6])
+
+    def test_a_checkpoint_removes_what_processes_that_were_killed_have_left(self):
+        from espalier import _checkpoint
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c+1")  # as a pattern it would match other names
+            left = ["c+1.77.part", "c+1.40.0.77.part", "c+1.40.1.78.part"]
+            old = ["c+1.30.0", "c+1.30.1", "c+1.40.2"]
+            others = ["c+1.40.2.copy", "c+1.part", "c+1.x.part", "c+2.77.part", "c+1.2024.12", "cc1.77.part"]
+            for name in left + old + others:
+                with open(os.path.join(folder, name), "wb") as file:
+                    file.write(b"ESPSTATE and more" if name in old else b"the user's")
+            write = lambda step, **more: _checkpoint.write(path, step, self.training(), 0, 1, maximum=lambda _: None, **more)
+            write(50, divided=True)
+            self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.50.0", *others]))
+            for name in left:
+                open(os.path.join(folder, name), "wb").close()
+            write(60, divided=True)
+            self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.60.0", *others]))
+            write(60, divided=True)  # the same step once more
+            self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.60.0", *others]))
+            open(os.path.join(folder, left[0]), "wb").close()
+            write(70, divided=False)  # whole again: no part is needed
+            self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", *others]))
+            here = os.getcwd()
+            try:
+                os.chdir(folder)
+                _checkpoint.write("c+1", 80, self.training(), 0, 1, True, lambda _: None)
+            finally:
+                os.chdir(here)
+            self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.80.0", *others]))
 
     def test_state_that_does_not_fit_is_refused_in_words(self):
         from espalier import _state
@@ -187,6 +271,18 @@ class State(unittest.TestCase):
             data = espalier.Data(list(range(10)), seed=3, shuffle=shuffle)
             for numbers in (range(0), range(3, 7), range(8, 12), range(10, 20), range(5, 41), range(2, 30, 3), [29, 2, 15]):
                 self.assertEqual(data.indices(numbers), [data.index(number) for number in numbers])
+
+
+    def test_a_loader_of_several_batches_a_step_is_refused_where_each_would_count_as_one(self):
+        import espalier
+        run = espalier.join(global_batch=12, steps=2)
+        dataset = self.torch.utils.data.TensorDataset(self.torch.arange(24))
+        loader = lambda **more: self.torch.utils.data.DataLoader(dataset, batch_sampler=espalier.Batches(run, dataset, **more))
+        for given in (loader(most=8), unittest.mock.Mock(batch_sampler=unittest.mock.Mock(batch_sampler=espalier.Batches(run, dataset, most=8)))):
+            with self.assertRaisesRegex(espalier.RunError, r"espalier.Batches\(most=8\) may give several batches a step"):
+                run.batches(given)
+        run.register(**self.training())
+        self.assertEqual([len(batch[0]) for _, batch in run.batches(loader(most=12))], [12, 12])
 
 
 class Augmented(unittest.TestCase):

@@ -21,6 +21,30 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "the end of a loop: what break, return and exceptions write and tell, on one process and on three" {
+  run "$python" tests/python/test_leaving.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
+@test "registered objects: compiled modules, moving averages, devices, and bad use" {
+  run "$python" tests/python/test_registered.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
+@test "snapshots: heads that grow, and a vault or memory that fails" {
+  run "$python" tests/python/test_snapshots.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
+@test "measuring: why a job does not grow, losses that nobody tells, and marks on a GPU" {
+  run "$python" tests/python/test_measuring.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 @test "exchanges: the same on one, two and three processes, and nothing of a stranger is run" {
   run "$python" tests/python/test_exchange.py
   echo "$output"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 import time
 from typing import Any, Callable, Dict, Optional
 
@@ -43,6 +44,33 @@ def _write_file(path: str, data: Any) -> None:
 def _remove_parts(path: str, step: Optional[int]) -> None:
     for name in [] if step is None else glob.glob(f"{glob.escape(path)}.{step}.*"):
         _remove(name)
+
+
+def _remove_old(path: str, step: int, count: int) -> None:
+    """After the commit of `step`, which has `count` parts: parts of other checkpoints, also of such as were never whole, and what processes
+    that were killed have begun. Nobody else writes now: all have written their parts, and the next step needs this process."""
+    folder, base = os.path.split(path)
+    name = re.compile(re.escape(base) + r"(?:\.(\d+)\.(\d+))?(\.\d+\.part)?")
+    try:
+        names = os.listdir(folder or ".")
+    except OSError:
+        return  # the checkpoint is there
+    for found in names:
+        match, there = name.fullmatch(found), os.path.join(folder, found)
+        if match is None or found == base:
+            continue
+        ours = match[1] is not None and int(match[1]) == step and int(match[2]) < count
+        if match[3] or (not ours and _is_state(there)):
+            _remove(there)
+
+
+def _is_state(path: str) -> bool:
+    """Whether it is a part of a checkpoint, and no file of the user's with such a name."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(8) == b"ESPSTATE"
+    except OSError:
+        return False
 
 
 def _remove(path: str) -> None:
@@ -90,6 +118,7 @@ def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, 
     if not divided and unit == 1:
         if rank == 0:
             _write_packed(path, Packed(step, objects))
+            _remove_old(path, step, 0)
         return
     mine, same, before, problem = f"{path}.{step}.{rank}", True, None, None
     # An error of one process must not keep it from the exchange below, in which the others would wait for it.
@@ -113,7 +142,7 @@ def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, 
         except OSError:
             _remove_parts(path, None if same else step)
             raise
-        _remove_parts(path, None if same or before is None else before["step"])
+        _remove_old(path, step, world if divided else unit)
 
 
 def _parts(path: str) -> "Optional[Dict[str, int]]":
@@ -154,7 +183,7 @@ def load(path: str, objects: Dict[str, Any], divided: bool, place: int = 0, unit
             step = shelves[0].head.step
             state = assemble(objects, shelves, maximum)[0]
         else:
-            step, state = read(private_map(files[0]))
+            step, state = read(private_map(files[0]), objects=objects)
     finally:
         for fd in files:
             os.close(fd)

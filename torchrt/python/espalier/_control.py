@@ -1,4 +1,8 @@
-"""The worker's line to its launcher: a thread that reads, one that sends heartbeats, and what to do when the line is lost.
+"""The worker's line to its launcher: a thread that reads, one that writes, and what to do when the line is lost.
+
+The training's thread only puts what it tells into a queue: to make a frame of it and to send that takes as long as all else that a step
+costs here. One thread takes it out in the same order, heartbeats among it. After its last words, and where the launcher waits for an
+answer, the training waits until all has been sent.
 
 No module that is imported here imports torch: the launcher must hear of the worker long before torch is loaded.
 """
@@ -9,12 +13,14 @@ import queue
 import sys
 import threading
 import time
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from ._channel import Channel, ChannelError, Frame
 
 ACTS = 600.0  # seconds that a launcher may take for what it has to do next; beyond, it is broken
 _LAST_WORDS = 0.3
+_ANSWERS = ("ready", "loaded", "switched", "done", "failed")
+_SENT_WITHIN = 15.0  # the kernel gives a launcher up that takes nothing for ten seconds
 
 
 class Leave(SystemExit):
@@ -29,13 +35,17 @@ class Control:
         self._channel = Channel(address, token)
         self._heartbeat = heartbeat
         self._frames: "queue.SimpleQueue[Frame]" = queue.SimpleQueue()
+        self._telling: "queue.SimpleQueue[Union[Frame, threading.Event]]" = queue.SimpleQueue()
+        self._untold: Optional[Exception] = None  # why something could not be made a frame
+        self.left = False  # the launcher has said `exit`
         self._leaving = False
         self._checkpoint_asked = False
         self._beats: Optional[threading.Thread] = None
 
     def hello(self, **fields: Any) -> None:
         self._channel.send({"type": "hello", **fields})
-        threading.Thread(target=self._read, name="espalier-launcher", daemon=True).start()
+        for name, work in (("espalier-launcher", self._read), ("espalier-telling", self._write)):
+            threading.Thread(target=work, name=name, daemon=True).start()
 
     def begin_heartbeats(self) -> None:
         """From now on ten missed ones mean that this worker hangs. Not before torch is loaded: loading it holds the
@@ -45,10 +55,16 @@ class Control:
             self._beats.start()
 
     def send(self, kind: str, **fields: Any) -> None:
-        try:
-            self._channel.send({"type": kind, **fields})
-        except ChannelError:
-            self._lost()
+        """Soon; at once where the launcher waits for it. Raises ChannelError where something told before cannot be a message."""
+        fields["type"] = kind
+        self._telling.put(fields)
+        if kind in _ANSWERS:
+            sent = threading.Event()
+            self._telling.put(sent)
+            sent.wait(_SENT_WITHIN)
+        if self._untold is not None and not self._leaving:
+            error, self._untold = self._untold, None
+            raise ChannelError(f"launcher: a message cannot be told: {error}") from error
 
     def expect(self, *kinds: str, timeout: float = ACTS) -> Frame:
         """The next message, which must be one of `kinds`. Raises Leave on `exit`."""
@@ -63,13 +79,11 @@ class Control:
 
     def poll(self, *kinds: str) -> Optional[Frame]:
         """The same of what has come; None: nothing more."""
-        while True:
-            try:
-                frame = self._checked(self._frames.get_nowait(), kinds)
-            except queue.Empty:
-                return None
+        while not self._frames.empty():  # nobody else takes them out; and an exception in each step would be slow
+            frame = self._checked(self._frames.get(), kinds)
             if frame is not None:
                 return frame
+        return None
 
     def take_checkpoint(self) -> bool:
         """Once after each `checkpoint`. It may come at any time, so every other call hears of it too."""
@@ -79,6 +93,7 @@ class Control:
     def _checked(self, frame: Frame, kinds: "tuple[str, ...]") -> Optional[Frame]:
         """None: it was `checkpoint`, which take_checkpoint() tells of."""
         if frame["type"] == "exit":
+            self.left = True
             raise Leave()
         if frame["type"] == "refused":
             raise ChannelError(f"the launcher refuses this worker: {frame.get('reason')}")
@@ -103,6 +118,21 @@ class Control:
         except ChannelError as error:
             self._lost(str(error))
 
+    def _write(self) -> None:
+        lost = False
+        while True:
+            told = self._telling.get()
+            if isinstance(told, threading.Event):
+                told.set()
+            elif not lost:
+                try:
+                    self._channel.send(told)
+                except (TypeError, ValueError) as error:
+                    self._untold = error
+                except ChannelError:
+                    self._lost()
+                    lost = True  # nobody needs to wait for what is told now
+
     # The main thread may wait for ever for ranks that are gone.
     def _lost(self, why: str = "") -> None:
         time.sleep(_LAST_WORDS)  # for an `exit` that came just before the end of the line
@@ -113,8 +143,5 @@ class Control:
 
     def _beat(self) -> None:
         while not self._leaving:
-            try:
-                self._channel.send({"type": "heartbeat"})
-            except ChannelError:
-                return  # the reader sees the end of the line
+            self._telling.put({"type": "heartbeat"})
             time.sleep(self._heartbeat)

@@ -1,4 +1,5 @@
-"""The average of gradients over a global batch that is divided unevenly, and when a step's parts ended.
+"""The average of gradients over a global batch that is divided unevenly, and when
+the last gradients of a step were there.
 
 DDP and FSDP2 divide the sum of all processes' gradients by their number. That is the mean over the batch only where every process
 has as many samples. Here each process's gradient is weighed by its samples before the sum.
@@ -9,32 +10,13 @@ tokens: its gradients are summed, divided by that factor, and not weighed.
 from __future__ import annotations
 
 import contextlib
-import time
 from typing import Any, List, Optional
 
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 
-
-class Mark:
-    """A moment: on a GPU that of its work, which runs behind the program's."""
-
-    def __init__(self, cuda: bool) -> None:
-        self._event: Any = None
-        self._time = 0.0
-        if cuda:
-            self._event = torch.cuda.Event(enable_timing=True)
-            self._event.record()
-        else:
-            self._time = time.perf_counter()
-
-    def ms_since(self, earlier: "Mark") -> float:
-        """Waits for the GPU's work up to here."""
-        if self._event is None:
-            return (self._time - earlier._time) * 1000
-        self._event.synchronize()
-        return float(earlier._event.elapsed_time(self._event))
+from ._marks import Mark
+from ._registered import averaging
 
 
 class Averager:
@@ -43,9 +25,10 @@ class Averager:
     def __init__(self, modules: List[torch.nn.Module], world: int, cuda: bool) -> None:
         self.weight = 1.0  # of what backward() computes: this process's share of the samples, where the loss is their mean
         self.last_bucket: Optional[Mark] = None  # when the last gradients of a step were there, before their sum
-        self._ddp = [one for one in modules if isinstance(one, DistributedDataParallel)]
+        self._ddp = [wrapper for one in modules for wrapper in averaging(one)]
         self._sharded = [part for one in modules for part in one.modules() if hasattr(part, "set_requires_gradient_sync")]
-        self._world, self._cuda = world, cuda
+        self.marks = True  # whether the moment is wanted
+        self._world, self._mark = world, Mark(cuda)
         for module in self._ddp:
             module.register_comm_hook(module.process_group, self._hook)
         for part in self._sharded:
@@ -63,8 +46,8 @@ class Averager:
         scale = self.weight * self._world / dist.get_world_size(group)
         if scale != 1.0:
             buffer.mul_(scale)
-        if bucket.is_last():
-            self.last_bucket = Mark(self._cuda)
+        if bucket.is_last() and self.marks:
+            self.last_bucket = self._mark.now()
         future = dist.all_reduce(buffer, group=group, async_op=True).get_future()
         return future.then(lambda done: done.value()[0])
 
@@ -76,7 +59,8 @@ class Averager:
             op, scale = dist.ReduceOp.SUM, scale / (factor or dist.get_world_size(group))
         if scale != 1.0:
             buffer.mul_(scale)
-        self.last_bucket = Mark(self._cuda)
+        if self.marks:
+            self.last_bucket = self._mark.now()
         return dist.reduce_scatter_tensor(output, buffer, op=op, group=group, async_op=async_op)
 
     @contextlib.contextmanager

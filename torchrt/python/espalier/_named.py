@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any, Dict, Iterable, List, Sequence, Set, Tuple
 
 import torch
-from torch.nn.parallel import DistributedDataParallel
 
+from ._registered import unwrapped
 from ._state import StateError
 
 
@@ -29,7 +29,7 @@ class Modules(Parts):
     """Modules whose names are those that the parameters have in the whole model."""
 
     def __init__(self, name: str, parts: "Sequence[Any]") -> None:
-        super().__init__(name, [one.module if isinstance(one, DistributedDataParallel) else one for one in parts])
+        super().__init__(name, [unwrapped(one) for one in parts])
 
     def state_dict(self) -> Dict[str, Any]:
         made: Dict[str, Any] = {}

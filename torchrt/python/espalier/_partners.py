@@ -36,23 +36,32 @@ class Partners:
         self._rank, self._partner, self._group = rank, partners[rank], group
         self.wards = [other for other, partner in enumerate(partners) if partner == rank]  # whose copies this process keeps
 
-    def exchange(self, memory: SharedMemory, size: int, into: Callable[[int, int], SharedMemory]) -> None:
+    def exchange(self, memory: Optional[SharedMemory], size: int, into: Callable[[int, int], SharedMemory]) -> Optional[OSError]:
         """Sends the first `size` bytes of the memory to the partner, and receives those of each ward into the memory
-        into(ward, bytes). Collective."""
+        into(ward, bytes). A size of 0: there is nothing to send. Returns the error where there was no memory for some ward: what it sends is
+        received all the same, as it waits for that. Collective."""
         if self._partner is None or self._group is None:
-            return
+            return None
         sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(dist.get_world_size(self._group))]
         dist.all_gather(sizes, torch.tensor([size]), group=self._group)
-        works = []
-        for first in range(0, size, _CHUNK):
-            works.append(dist.isend(self._bytes(memory, first, size), self._partner, group=self._group, tag=self._rank))
+        works, problem = [], None
+        if memory is not None:
+            for first in range(0, size, _CHUNK):
+                works.append(dist.isend(self._bytes(memory, first, size), self._partner, group=self._group, tag=self._rank))
         for ward in self.wards:
             theirs = int(sizes[ward])
-            room = into(ward, theirs)
+            room: Optional[SharedMemory] = None
+            if theirs:
+                try:
+                    room = into(ward, theirs)
+                except OSError as error:
+                    problem = error
             for first in range(0, theirs, _CHUNK):
-                works.append(dist.irecv(self._bytes(room, first, theirs), ward, group=self._group, tag=ward))
+                piece = self._bytes(room, first, theirs) if room else torch.empty(min(_CHUNK, theirs - first), dtype=torch.uint8)
+                works.append(dist.irecv(piece, ward, group=self._group, tag=ward))
         for work in works:
             work.wait()
+        return problem
 
     @staticmethod
     def _bytes(memory: SharedMemory, first: int, size: int) -> torch.Tensor:

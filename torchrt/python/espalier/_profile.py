@@ -6,6 +6,7 @@ from statistics import median
 from typing import Dict, List, Optional
 
 LEAST_STEPS = 4
+MEASURED = 16  # steps before a profile, where measuring them costs time
 TOLD = 5  # numbers of a process
 
 
@@ -64,6 +65,11 @@ def of_replicas(ranks: List[List[float]], unit: int) -> List[List[float]]:
 def due(steps: int) -> bool:
     """Whether a profile is due after so many steps of a generation. The same on all ranks, whatever they have measured."""
     return steps in (6, 12) or steps > 0 and steps % 25 == 0
+
+
+def near(steps: int) -> bool:
+    """Whether a step is one of the last before a profile, which are enough for it."""
+    return steps <= 12 or -steps % 25 < MEASURED
 
 
 def flat(step: int, steps: int, replicas: List[List[float]], bytes_of: "tuple[int, int, int]", peak: int,

@@ -11,16 +11,23 @@ from typing import Any, Callable, Iterable, List, Tuple
 _MASK = 0x7FFFFFFFFFFFFFFF
 
 
+_torch: Any = None
+_devices: List[Any] = []  # kinds of devices with generators of their own
+
+
 def seed_step(seed: int, step: int, sample: int) -> None:
     """All random numbers of this process follow from the step and its first sample, so that a resumed step draws the same
     ones on the same slices."""
-    import torch
-
+    global _torch
+    if _torch is None:
+        import torch
+        _torch = torch
+        _devices[:] = [one for one in (torch.cuda, getattr(torch, "xpu", None)) if one is not None]
     value = (seed * 0x9E3779B97F4A7C15 + step * 0xBF58476D1CE4E5B9 + sample * 0x94D049BB133111EB) & _MASK
-    for device in (torch.cuda, getattr(torch, "xpu", None)):
-        if device is not None and device.is_initialized():
+    for device in _devices:
+        if device.is_initialized():
             device.manual_seed_all(value)
-    _seed_host(torch, value)
+    _seed_host(_torch, value)
 
 
 def _seed_host(torch: Any, value: int) -> None:

@@ -1,7 +1,6 @@
 """The training loop's side: which steps, which samples, and what happens between two steps."""
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import sys
@@ -9,7 +8,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, 
 
 from ._layouts import Layouts, Plan
 from ._random import seed_step
-from ._slices import count_of, even_shares, parts_of, slice_of
+from ._slices import count_of, even_shares, parts_of
+from ._steps import Steps
 from ._worker import Worker
 
 
@@ -50,6 +50,7 @@ class Run:
         self._snapshot_seconds = snapshot_seconds
         self._worker: Optional[Worker] = None
         if "ESPALIER_LAUNCHER" in os.environ:
+            _check_not_imported_again()
             self._worker = Worker(global_batch, steps, start_seconds, units)
             self.rank, self.generation, self._shares = self._worker.rank, self._worker.generation, self._worker.shares
             unit = self._worker.unit
@@ -69,6 +70,7 @@ class Run:
         self.replicas = len(self._shares)
         self.replica = self.rank // unit  # this process's
         self.world = self.replicas * unit
+        self._first, self._count = sum(self._shares[:self.replica]), self._shares[self.replica]  # of a step's samples
         self.plan = self._layouts.plan(self.replicas, unit) if self._layouts else Plan(self.replicas, {"unit": unit})
         self._objects: Dict[str, Any] = {}
         self._done = 0
@@ -91,8 +93,9 @@ class Run:
     @property
     def is_writer(self) -> bool:
         """Whether this process may write files, logs and checkpoints: the first one of the generation that is the job.
-        False before the first step that steps() yields, as the generation before still trains until then."""
-        return self.rank == 0 and self._committed
+        False before the first step that steps() yields, as the generation before still trains until then, and once another one is
+        the job: what the script does at its end must not write over the other's files."""
+        return self.rank == 0 and self._committed and not (self._worker is not None and self._worker.control.left)
 
     @property
     def local_rank(self) -> int:
@@ -115,7 +118,8 @@ class Run:
 
     def register(self, **objects: Any) -> None:
         """What the training's state is made of: everything with state_dict() and load_state_dict(). Names are free; each
-        generation must register the same ones. Modules must be wrapped in DistributedDataParallel or by fully_shard() before.
+        generation must register the same ones. Modules that registered optimizers train must be wrapped in DistributedDataParallel or by
+        fully_shard() before. A moving average of them is no such module.
 
         With layouts a tensor has the same name in all of them: that of the whole model, as a stage made by taking layers away keeps
         it. Where a process has several stages, it registers lists: model=[one, other], optimizer=[...]. Optimizers may have
@@ -135,7 +139,13 @@ class Run:
 
     def slice(self, step: int) -> range:
         """The global numbers of the samples of `step` that this process computes."""
-        return slice_of(step, self.global_batch, self._shares, self.replica)
+        first = (step - 1) * self.global_batch + self._first
+        return range(first, first + self._count)
+
+    @property
+    def share(self) -> float:
+        """Of a step's samples that this process computes."""
+        return self._count / self.global_batch
 
     def parts(self, step: int, most: int) -> Iterator[Part]:
         """The same in parts of at most `most` samples, for gradients that are accumulated. backward() of all parts but the
@@ -163,6 +173,8 @@ class Run:
         tokens of the global batch. Returns the mean over the global batch. All processes call it once a step, after the
         optimizer's step.
 
+        Without a loss, and without run.backward() or run.add_loss(), the mean is no number (NaN), and the launcher is told none.
+
         The processes of a replica that have a loss tell the same one. Where it is known to some of them only, as to the last
         stage of a pipeline, the others say None; so it must be in each replica. Raises StateError where it is not."""
         return self._training().report(loss, tokens)
@@ -181,29 +193,15 @@ class Run:
 
     def steps(self) -> Iterator[int]:
         """The numbers of the steps that are left, from 1 on. Takes over the state of the generation before, and hands it
-        over where another generation follows: the loop then ends the process."""
-        self.start()
-        whole = False
-        try:
-            while self._done < self.total_steps:
-                yield self.begin()
-                self.end()
-            whole = True
-        finally:
-            # An exception that nobody catches closes this generator as `break` does, but later: Python has then printed it and
-            # set sys.last_type. Such a training has not ended well, and its step may be half done.
-            failed = getattr(sys, "last_type", None) is not None
-            if whole or (sys.exc_info()[0] is GeneratorExit and not failed):
-                self.finish()
+        over where another generation follows: the loop then ends the process. `break` and `return` end the training as its last step
+        does. An exception does not: nothing is written then."""
+        return Steps(self)
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Tuple[int, Any]]:
         """steps(), each with what `loader` gives for it: a DataLoader whose batch_sampler is an espalier.Batches of this run.
         It is asked for its first batch when the first step is known."""
-        given: Optional[Iterator[Any]] = None
-        with contextlib.closing(self.steps()) as steps:
-            for step in steps:
-                given = iter(loader) if given is None else given
-                yield step, next(given)
+        _check_one_batch(loader, self.global_batch)
+        return Steps(self, loader)
 
     # ---- for loops that are not the script's own: what steps() is made of
 
@@ -225,8 +223,8 @@ class Run:
         """Before a step's first forward pass. Returns the step's number. weight: of this process's gradients in their sum over
         all processes. Its share of the samples by default, which is right for a loss that is the mean over its slice."""
         step = self._done + 1
-        seed_step(self.seed, step, self.slice(step).start)
-        self._training().begin(step, len(self.slice(step)) / self.global_batch if weight is None else weight)
+        seed_step(self.seed, step, (step - 1) * self.global_batch + self._first)
+        self._training().begin(step, self.share if weight is None else weight)
         return step
 
     def add_loss(self, loss: Any) -> None:
@@ -249,6 +247,33 @@ class Run:
             self._training().finish(self._done)
         else:
             self._training().leave()
+
+    def fail(self) -> None:
+        """Where an exception has ended the loop."""
+        if self._committed:
+            self._training().fail()
+
+
+def _check_not_imported_again() -> None:
+    """Raises RunError in a process that multiprocessing has started by spawn or forkserver: it runs the script's top once more, and would
+    say hello as the rank that its parent is."""
+    multiprocessing = sys.modules.get("multiprocessing.process")  # such a process has it
+    if multiprocessing is not None and getattr(multiprocessing.current_process(), "_inheriting", False):
+        raise RunError("espalier.join(): this process was started by multiprocessing (a worker of a DataLoader, or the like), which runs the "
+                       "script's top in it once more; put the script's work into a function, from espalier.join() on, and call that below "
+                       '`if __name__ == "__main__":`, or let such processes be forked (DataLoader(multiprocessing_context="fork"))')
+
+
+def _check_one_batch(loader: Any, global_batch: int) -> None:
+    """Raises RunError where the loader gives several batches a step, on some number of processes: each would count as a step."""
+    sampler = loader
+    while getattr(sampler, "batch_sampler", None) is not None:  # libraries wrap one in another
+        sampler = sampler.batch_sampler
+    data = sys.modules.get("espalier.data")  # it needs torch; who has such a sampler has imported it
+    most = sampler.most if data is not None and isinstance(sampler, data.Batches) else 0
+    if 0 < most < global_batch:
+        raise RunError(f"run.batches(): espalier.Batches(most={most}) may give several batches a step, and this loop takes one; leave most= out, "
+                       f"or use `for step in run.steps(): for part in run.parts(step, {most}):` with espalier.Data")
 
 
 def _layouts_of(parallel: Any, unit: int) -> Optional[Layouts]:

@@ -14,7 +14,7 @@ import torch
 
 from ._alike import check_alike
 from ._named import Modules, Needs, Optimizers, Parts
-from ._state import Head, Part, Place, StateError, box_of, head_bytes, is_divided, mapped, read_head
+from ._state import Head, Part, Place, StateError, box_of, copies, head_bytes, is_divided, like, mapped, read_head, returned
 
 Box = Tuple[Tuple[int, ...], Tuple[int, ...]]  # start and shape
 
@@ -148,10 +148,7 @@ def _union(trees: "Sequence[Any]", needed: Callable[[Tuple[Any, ...]], bool], pa
         for key in tree if isinstance(tree, dict) else ():
             if key not in made and needed(path + (key,)):
                 made[key] = _union([one[key] for one in trees if isinstance(one, dict) and key in one], needed, path + (key,))
-    try:
-        return made if type(first) is dict else type(first)(made)
-    except TypeError:
-        return made
+    return like(first, made)
 
 
 def assemble(objects: Dict[str, Any], shelves: Sequence[Any], maximum: "Callable[[torch.Tensor], None]") -> "Tuple[Dict[str, Any], int, int]":
@@ -163,9 +160,9 @@ def assemble(objects: Dict[str, Any], shelves: Sequence[Any], maximum: "Callable
     reading, trees = Reading(shelves), [shelf.head.tree for shelf in shelves]
     all_leaves = [_leaves(tree) for tree in trees]
 
-    def wrapped(local: torch.Tensor, like: Any) -> Any:
-        local = local.to(like.to_local().device)
-        return DTensor.from_local(local, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride())
+    def wrapped(local: torch.Tensor, now: Any) -> Any:
+        local = local.to(now.to_local().device)
+        return DTensor.from_local(local, now.device_mesh, now.placements, run_check=False, shape=now.shape, stride=now.stride())
 
     if any(isinstance(one, Parts) for one in objects.values()):
         needs = Needs(objects, trees)
@@ -175,6 +172,8 @@ def assemble(objects: Dict[str, Any], shelves: Sequence[Any], maximum: "Callable
         tree = _union(trees, lambda _: True)
     targets = {name: _Targets(one) for name, one in objects.items()}
     wraps: List[Tuple[int, torch.Tensor, Any]] = []
+    kept = {name for name, one in objects.items() if not copies(one)}
+    places_of: Dict[int, Any] = {}  # of leaves of objects that keep what they are given
     for path, leaf in _leaves(tree).items():
         if not isinstance(leaf, (Place, Part)):
             continue
@@ -185,13 +184,16 @@ def assemble(objects: Dict[str, Any], shelves: Sequence[Any], maximum: "Callable
         if len(others) > 1:
             raise StateError(f"{what}: the processes of one replica had it in the shapes {sorted(others)}; a tensor that they divide must "
                              "be a DTensor, or the layout cannot change")
-        like = targets[path[0]].like(path[1:], whole, what) if path[0] in targets else None
-        box = ((0,) * len(whole), whole) if like is None else box_of(like)
-        wraps.append((id(leaf), reading.block(places, box, leaf.dtype, what), like))
+        as_now = targets[path[0]].like(path[1:], whole, what) if path[0] in targets else None
+        box = ((0,) * len(whole), whole) if as_now is None else box_of(as_now)
+        wraps.append((id(leaf), reading.block(places, box, leaf.dtype, what), as_now))
+        if path[0] in kept:
+            places_of[id(leaf)] = leaf
     check_alike([shelf.head.sample for shelf in shelves])
     reading.run()
     # By the identity of the leaf in the union.
-    made: Dict[int, Any] = {key: tensor if like is None else wrapped(tensor, like) for key, tensor, like in wraps}
+    made: Dict[int, Any] = {key: tensor if now is None else wrapped(tensor, now) for key, tensor, now in wraps}
+    made.update({key: returned(made[key], place) for key, place in places_of.items()})
     tree = mapped(tree, lambda leaf: made[id(leaf)] if isinstance(leaf, (Place, Part)) else leaf)
     return tree, reading.near_bytes, reading.far_bytes
 

@@ -12,6 +12,7 @@ from ._state import Packed
 from ._worker import Worker
 
 _SHARE = 20  # a snapshot is due when so many times as long as the last one took has passed
+_ROOM_SHARE, _LEAST_ROOM = 64, 1 << 20  # of a copy, and in bytes; pages that nobody writes take no memory
 
 
 class Snapshots:
@@ -23,6 +24,7 @@ class Snapshots:
         self._ranks = [worker.rank] + (partners.wards if partners else [])  # whose copies are here, this process's first
         self._line: Optional[_vault.Line] = None
         self._copies: Dict[Tuple[int, int], SharedMemory] = {}  # by the place in _ranks, and 0 or 1
+        self._dropped: Optional[_vault.Line] = None
         self._newest = 0
         self._at, self._took = time.monotonic(), 0.0
         self.safe = False  # what a loss needs of this process is in vaults
@@ -44,9 +46,13 @@ class Snapshots:
 
     def adopt(self, step: int, fd: int) -> None:
         """Memory that holds the state after `step` and does not change. The descriptor remains the caller's."""
-        if self._line is not None:
+        if self._line is None:
+            return
+        try:
             self._line.deposit(0, self._worker.rank, 0, step, fd)
             self.safe = True
+        except OSError as error:
+            self._drop(error)
 
     def make(self, step: int, elsewhere: bool = True) -> None:
         """elsewhere: also on other nodes; all processes call it then. Without, it takes no time on the network, and the next
@@ -55,31 +61,65 @@ class Snapshots:
             return
         begin, index, packed = time.monotonic(), 1 - self._newest, self._pack(step)
         fresh: List[int] = []  # places in _ranks whose memory is another one than before
-
-        def memory(place: int, size: int) -> SharedMemory:
-            self._mark(place, index, -1)
-            there = self._copies.get((place, index))
-            if there is None or there.size < size:
-                if there is not None:
-                    there.close()
-                there = self._copies[place, index] = SharedMemory(size)
-                fresh.append(place)
-            return there
-
-        own = memory(0, packed.size)
-        packed.write(own.map)
+        own: Optional[SharedMemory] = None
+        problem: Optional[OSError] = None
+        try:
+            own = self._memory(0, index, packed.size, fresh)
+            packed.write(own.map)
+        except OSError as error:
+            problem = error
         places = [0]
         if self._partners is not None and elsewhere:
-            self._partners.exchange(own, packed.size, lambda ward, size: memory(self._ranks.index(ward), size))
+            # Others wait in this exchange, whatever has failed here.
+            lacks = self._partners.exchange(own, packed.size if own else 0,
+                                            lambda ward, size: self._memory(self._ranks.index(ward), index, size, fresh))
+            problem = problem or lacks
             places = list(range(len(self._ranks)))
+        try:
+            if problem is not None:
+                raise problem
+            self._deposit(step, index, places, fresh)
+        except OSError as error:
+            self._drop(error)
+            return
+        self._newest = index
+        self._at, self._took = time.monotonic(), time.monotonic() - begin
+        self.safe = self._line is not None and (elsewhere or self._partners is None)
+
+    def _memory(self, place: int, index: int, size: int, fresh: List[int]) -> SharedMemory:
+        """For a copy of `size` bytes, with room for some more: the state's head grows with what a script logs, and other memory is another
+        deposit. Raises OSError."""
+        self._mark(place, index, -1)
+        there = self._copies.get((place, index))
+        if there is None or there.size < size:
+            if there is not None:
+                del self._copies[place, index]
+                there.close()
+            there = self._copies[place, index] = SharedMemory(size + max(size // _ROOM_SHARE, _LEAST_ROOM))
+            fresh.append(place)
+        return there
+
+    def _deposit(self, step: int, index: int, places: List[int], fresh: List[int]) -> None:
+        """Raises OSError."""
         for place in places:
+            if (place, index) not in self._copies:
+                continue  # its process had no memory for it
             if place in fresh and self._line is not None:
                 self._line.deposit(len(_vault.SLOTS) * place + index, self._ranks[place], index, step, self._copies[place, index].fd)
             else:
                 self._mark(place, index, step)
-        self._newest = index
-        self._at, self._took = time.monotonic(), time.monotonic() - begin
-        self.safe = self._line is not None and (elsewhere or self._partners is None)
+
+    def _drop(self, error: OSError) -> None:
+        """A training does not end because its node's vault does. What the vault has stays there as it is, so its memory is not written
+        again; and the line stays open, by which the vault knows that this process lives."""
+        if self._line is not None:
+            print(f"espalier: worker: rank {self._worker.rank}: {error}; no more snapshots are made here, and a loss goes back to an older one or "
+                  "to a checkpoint", file=sys.stderr, flush=True)
+        self._dropped, self._line = self._line or self._dropped, None
+        for copy in self._copies.values():
+            copy.close()
+        self._copies.clear()
+        self.safe = False
 
     def _mark(self, place: int, index: int, step: int) -> None:
         if self._line is not None:

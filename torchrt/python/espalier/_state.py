@@ -16,7 +16,7 @@ import math
 import mmap
 import pickle
 import sys
-from typing import Any, Callable, Dict, List, NamedTuple, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 
@@ -37,6 +37,7 @@ class Place(NamedTuple):
     offset: int
     dtype: torch.dtype
     shape: Tuple[int, ...]
+    device: str = ""  # the kind of device that it was on, e.g. "cuda"; "": the host
 
 
 class Part(NamedTuple):
@@ -45,6 +46,7 @@ class Part(NamedTuple):
     shape: Tuple[int, ...]  # of what the memory holds
     start: Tuple[int, ...]  # where that lies in the whole tensor
     whole: Tuple[int, ...]  # the whole tensor's shape
+    device: str = ""
 
 
 def is_divided(tensor: Any) -> bool:
@@ -88,6 +90,10 @@ def _cuts(tensor: Any) -> "List[Tuple[int, int]]":
     return [(at, dimension % tensor.dim()) for at, dimension in cuts + late]
 
 
+def _kind_of(tensor: torch.Tensor) -> str:
+    return "" if tensor.device.type == "cpu" else tensor.device.type
+
+
 def _bytes_of(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
@@ -101,17 +107,25 @@ def mapped(value: Any, leaf: Callable[[Any], Any]) -> Any:
     if isinstance(value, (Place, Part, torch.Tensor)):
         return leaf(value)
     if isinstance(value, dict):
-        made = {key: mapped(one, leaf) for key, one in value.items()}
-        try:
-            return made if type(value) is dict else type(value)(made)
-        except TypeError:
-            return made
+        return like(value, {key: mapped(one, leaf) for key, one in value.items()})
     if isinstance(value, tuple):
         made_list = [mapped(one, leaf) for one in value]
         return type(value)(*made_list) if hasattr(value, "_fields") else tuple(made_list)
     if isinstance(value, list):
         return [mapped(one, leaf) for one in value]
     return leaf(value)
+
+
+def like(value: Any, made: Dict[Any, Any]) -> Any:
+    """`made` as a dictionary of the kind of `value`. A module's state has the versions of its parts as an attribute; without them
+    load_state_dict() would take it for one of an old version."""
+    try:
+        same: Any = made if type(value) is dict else type(value)(made)
+    except TypeError:
+        return made
+    if hasattr(value, "_metadata"):
+        same._metadata = value._metadata
+    return same
 
 
 class Packed:
@@ -129,10 +143,11 @@ class Packed:
                 return value
             if value.layout != torch.strided:
                 raise StateError(f"a tensor of layout {value.layout} in the state: only dense tensors can be handed over")
-            made: Any = Place(end, value.dtype, tuple(value.shape))
+            device = _kind_of(value)
+            made: Any = Place(end, value.dtype, tuple(value.shape), device)
             if is_divided(value):
                 start, shape = box_of(value)
-                made = Part(end, value.dtype, shape, start, tuple(value.shape))
+                made = Part(end, value.dtype, shape, start, tuple(value.shape), device)
                 value = value.to_local()
             self._tensors.append((end, value.detach()))
             end = _aligned(end + _bytes_of(value))
@@ -196,10 +211,34 @@ def read_head(head: bytes, seal: bytes = b"") -> Head:
     return Head(step, tree, note, _aligned(len(head)), *more[:1])
 
 
-def read(memory: Any, seal: bytes = b"") -> Tuple[int, Dict[str, Any]]:
+def copies(one: Any) -> bool:
+    """Whether load_state_dict() of a registered object copies into tensors that are on their device. Modules' and optimizers' do; other
+    objects keep what they are given."""
+    from ._named import Modules, Optimizers
+
+    return isinstance(one, (torch.nn.Module, torch.optim.Optimizer, Modules, Optimizers))
+
+
+def returned(tensor: torch.Tensor, place: Any) -> torch.Tensor:
+    """On the current device of the kind that it was on. On the host where this process has none, as one that goes on without a GPU."""
+    if not place.device:
+        return tensor
+    try:
+        return tensor.to(place.device)
+    except (RuntimeError, AssertionError, ImportError):  # each kind of device has its own
+        return tensor
+
+
+def read(memory: Any, seal: bytes = b"", objects: "Optional[Dict[str, Any]]" = None) -> Tuple[int, Dict[str, Any]]:
     """The step, and the state_dict of each object by name. The tensors look into `memory`, which the caller does not
-    change afterwards; they are writable where it is. seal: see read_head()."""
+    change afterwards; they are writable where it is. Those of `objects` that keep what they are given are on their devices. seal: see
+    read_head()."""
     head = read_head(bytes(memory[:head_bytes(memory[:16])]), seal)
+    kept = {name for name, one in (objects or {}).items() if not copies(one)}
+
+    def there(value: Any) -> Any:
+        made = tensor(value)
+        return returned(made, value) if isinstance(value, Place) else made
 
     def tensor(value: Any) -> Any:
         if isinstance(value, Part):
@@ -213,7 +252,7 @@ def read(memory: Any, seal: bytes = b"") -> Tuple[int, Dict[str, Any]]:
             return torch.empty(value.shape, dtype=value.dtype)
         return torch.frombuffer(memory, dtype=value.dtype, count=count, offset=head.first + value.offset).view(value.shape)
 
-    return head.step, mapped(head.tree, tensor)
+    return head.step, {name: mapped(tree, there if name in kept else tensor) for name, tree in head.tree.items()}
 
 
 def apply(objects: Dict[str, Any], state: Dict[str, Any], origin: str) -> None:

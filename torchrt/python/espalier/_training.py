@@ -1,6 +1,7 @@
 """Between two steps: what all processes agree upon, snapshots, hand-over to the next generation, and what is reported."""
 from __future__ import annotations
 
+import atexit
 import math
 import os
 import sys
@@ -9,48 +10,24 @@ from typing import Any, Callable, Dict, List, Optional
 
 import torch
 import torch.distributed as dist
-from torch.nn.parallel import DistributedDataParallel
 
 from . import _checkpoint, _profile
 from ._control import Leave
 from ._exchange import gathered
-from ._gradients import Averager, Mark
+from ._gradients import Averager
+from ._leaving import Alone, all_can_write
+from ._measuring import Measuring
 from ._named import by_name
-from ._numbers import SharedNumbers
+from ._numbers import SharedNumbers, sum_over
+from ._registered import Registered, innermost, unwrapped
 from ._snapshots import Snapshots
-from ._state import StateError, is_divided, sizes
+from ._state import StateError
 from ._whole import largest_in
 from ._worker import Worker
 
 _SWITCH_ARRIVES = 60.0
 # Places in the vector that all processes sum once a step; a profile's medians follow.
 _SWITCH, _SAVE, _UNKEPT, _SNAPSHOT, _LOSS, _TELLERS, _REPORTED, _HEAD = range(8)
-
-
-def _innermost(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
-    """Libraries wrap an optimizer in an object of the same class that has none of its parts."""
-    while isinstance(getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
-        optimizer = optimizer.optimizer  # type: ignore[attr-defined]
-    return optimizer
-
-
-def _check_not_hidden(name: str, module: torch.nn.Module) -> None:
-    """Raises StateError where torch has replaced divided tensors by others of its own, which no state_dict() has after a step."""
-    if any(hasattr(parameter, "_st_info") for parameter in module.parameters()):
-        raise StateError(f"run.register({name}=...): DistributedDataParallel(device_mesh=...) takes the tensors that are divided out of the "
-                         'model, and they could not be kept; use fully_shard(module, mesh=...["dp"]) instead')
-
-
-def _check_averaged(name: str, module: torch.nn.Module, replicas: int) -> None:
-    """Raises StateError where nobody averages the gradients over the replicas."""
-    if isinstance(module, DistributedDataParallel):
-        size = dist.get_world_size(module.process_group)
-        if size % replicas:
-            raise StateError(f"run.register({name}=...): its process group has {size} processes, and there are {replicas} replicas; "
-                             'DistributedDataParallel needs process_group=run.plan.mesh(...)["dp"].get_group()')
-    elif not any(hasattr(part, "set_requires_gradient_sync") for part in module.modules()):
-        raise StateError(f"run.register({name}=...): wrap the module in DistributedDataParallel or by fully_shard(), and "
-                         "register that")
 
 
 class Training:
@@ -63,33 +40,26 @@ class Training:
             raise StateError("call torch.distributed.init_process_group() before run.steps(): there are "
                              f"{run.world} processes")
         self._group = dist.new_group(backend="gloo") if run.world > 1 else None
+        self._sum = sum_over(self._group)
         self._head = SharedNumbers(_HEAD)  # what a step without a profile tells: made once, as it is needed in each step
-        lists = {name: list(one) if isinstance(one, (list, tuple)) else [one] for name, one in objects.items()}
-        modules = [(name, one) for name, parts in lists.items() for one in parts if isinstance(one, torch.nn.Module)]
+        self._registered = registered = Registered(objects)
+        registered.check(run.replicas)
         self._named = bool(run.has_layouts)
-        self._divided = self._named or any(is_divided(p) for _, one in modules for p in one.parameters())
-        if self._named:
-            self._objects: Dict[str, Any] = dict(by_name(objects))
-        else:
-            # What is wrapped for several processes is not wrapped for one, so the wrapper's names of parameters are not the state's.
-            self._objects = {name: one.module if isinstance(one, DistributedDataParallel) else one for name, one in objects.items()}
-        for name, one in modules:
-            _check_not_hidden(name, one)
-            if run.replicas > 1 and any(p.requires_grad for p in one.parameters()):
-                _check_averaged(name, one, run.replicas)
-        self._cuda = any(p.is_cuda for _, one in modules for p in one.parameters())
-        self.averager = Averager([one for _, one in modules], run.replicas, self._cuda)
-        for one in (one for parts in lists.values() for one in parts):
-            if isinstance(one, torch.optim.Optimizer):
-                _innermost(one).register_step_pre_hook(self._before_optimizer)
+        self._divided = self._named or registered.is_divided
+        self._objects: Dict[str, Any] = dict(by_name(objects)) if self._named else {name: unwrapped(one) for name, one in objects.items()}
+        self._cuda = registered.on_gpu
+        self.averager = Averager([one for _, one in registered.modules], run.replicas, self._cuda)
+        for one in registered.optimizers:
+            innermost(one).register_step_pre_hook(self._before_optimizer)
+        for _, one in registered.all:
             if hasattr(one, "split_batches") and hasattr(one, "step_with_optimizer"):
                 one.split_batches = True  # Accelerate's scheduler: one step a step, not one for each process
         self._hand: Any = None  # Whole or Divided, where a launcher leads
         self._snapshots: Optional[Snapshots] = None
         self._snapshot_seconds = snapshot_seconds
         self._requests: List[List[Any]] = []  # switches without an answer: [message, resumed]
-        self._samples, self._steps_here = _profile.Samples(), 0
-        self._own_share = len(run.slice(1)) / run.global_batch
+        self._measuring = Measuring(self.averager, self._cuda, worker is not None)
+        self._own_share = run.share
         self._begin_step(0)
 
     # ---- the beginning
@@ -175,21 +145,18 @@ class Training:
     def begin(self, step: int, weight: float) -> None:
         self._begin_step(step)
         self.averager.weight = weight
-        self.averager.last_bucket = None
-        self._began = Mark(self._cuda)
+        self._measuring.begin()
 
     def _begin_step(self, step: int) -> None:
         self._began_at, self._reported = time.perf_counter(), False
         self._loss_here: Any = None  # what add_loss() was told
-        self._optimizes: Optional[Mark] = None
         self._step = step
 
     def optimizes(self) -> None:
-        self._optimizes = Mark(self._cuda)
+        self._measuring.optimizes(self._reported)
 
     def _before_optimizer(self, *_: Any) -> None:
-        if self._optimizes is None:
-            self._optimizes = Mark(self._cuda)
+        self._measuring.optimizes(self._reported)
 
     def backward(self, loss: torch.Tensor, share: float, by: Optional[Callable[[Any], Any]]) -> None:
         self.averager.weight = 1.0
@@ -208,12 +175,7 @@ class Training:
         value = self._loss_here if loss is None else loss
         value = value.detach() if isinstance(value, torch.Tensor) else value
         mine = 0.0 if value is None else float(value) * (1.0 if loss is None else self._own_share)
-        ended = Mark(self._cuda)
-        if self._optimizes is not None:
-            ready = self.averager.last_bucket
-            self._samples.add((ready or self._optimizes).ms_since(self._began),
-                              None if ready is None else max(0.0, self._optimizes.ms_since(ready)),
-                              max(0.0, ended.ms_since(self._optimizes)))
+        self._measuring.reports()
         self._agree(mine, value is not None)
         total = self._of_one_teller()
         worker = self._worker
@@ -225,10 +187,12 @@ class Training:
         return total
 
     def _of_one_teller(self) -> float:
-        """The mean loss over the global batch: all of a replica that tell a loss tell the same."""
+        """The mean loss over the global batch: all of a replica that tell a loss tell the same. No number where nobody tells one."""
         total, tellers, replicas = float(self._agreed[_LOSS]), round(self._agreed[_TELLERS]), self._run.replicas
-        if self._run.unit == 1 or tellers == 0:
+        if tellers == replicas:
             return total
+        if tellers == 0:
+            return math.nan
         if tellers % replicas:
             raise StateError(f"run.report() in step {self._step}: {tellers} processes told a loss, which is not the same number in each of "
                              f"{replicas} replicas; the same processes of each replica must tell it")
@@ -237,8 +201,7 @@ class Training:
     def _agree(self, loss: float, tells: bool) -> None:
         """The one exchange of a step that is ours."""
         self._listen()
-        self._steps_here += 1
-        due = self._worker is not None and _profile.due(self._steps_here)  # on all ranks or on none: it says how many numbers are summed
+        due = self._measuring.is_due()  # on all ranks or on none: it says how many numbers are summed
         unkept = self._snapshots is not None and self._hand.keeps and not self._snapshots.safe
         numbers = SharedNumbers(_HEAD + _profile.TOLD * self._run.world) if due else self._head
         told = numbers.values
@@ -246,27 +209,13 @@ class Training:
         told[_SNAPSHOT] = self._snapshots is not None and self._snapshots.due()
         told[_LOSS], told[_TELLERS], told[_REPORTED] = loss, tells, self._reported
         if due:
-            for at, value in enumerate(self._samples.told(), _HEAD + _profile.TOLD * self._run.rank):
+            for at, value in enumerate(self._measuring.told(), _HEAD + _profile.TOLD * self._run.rank):
                 told[at] = value
-        if self._group is not None:
-            self._group.allreduce([numbers.tensor]).wait()  # dist.all_reduce() takes as long again to look the group up
+        self._sum(numbers)
         self._agreed = told.tolist()
-        if due:
-            self._tell_profile()
-
-    def _tell_profile(self) -> None:
-        worker = self._worker
-        if self._samples.enough():
-            self._samples = _profile.Samples()
-        if worker is None or self._run.rank != 0:
-            return
-        ranks = [self._agreed[at:at + _profile.TOLD] for at in range(_HEAD, len(self._agreed), _profile.TOLD)]
-        replicas = _profile.of_replicas(ranks, self._run.unit)
-        if not replicas:
-            return
-        _, _, _, steps, spread = next(one for one in ranks if one[3] > 0)
-        peak = torch.cuda.max_memory_allocated() if self._cuda else 0
-        worker.control.send("profile", flat=_profile.flat(self._step, round(steps), replicas, sizes(self._objects), peak, spread))
+        if due and self._worker is not None and self._run.rank == 0:
+            ranks = [self._agreed[at:at + _profile.TOLD] for at in range(_HEAD, len(self._agreed), _profile.TOLD)]
+            self._measuring.tell(self._worker, self._step, self._reported, ranks, self._objects)
 
     # ---- the boundary after a step
 
@@ -326,6 +275,7 @@ class Training:
         request, problem = self._requests.pop(0), ""
         try:
             self._hand.provide(step)
+            self._make_room()
         except (OSError, StateError, RuntimeError) as error:
             problem = f"rank {worker.rank} cannot hand its state over: {error}"
         worker.control.send("switched", step=step, problem=problem)
@@ -337,6 +287,15 @@ class Training:
             raise
         self._hand.withdraw()  # the next generation has failed
 
+    def _make_room(self) -> None:
+        """The next generation fills the same GPU while this one stands on it: gradients, which every step computes anew, and what torch
+        keeps for later tensors go back to the device."""
+        if self._cuda:
+            for _, module in self._registered.modules:
+                for parameter in module.parameters():
+                    parameter.grad = None
+            torch.cuda.empty_cache()
+
     def finish(self, step: int) -> None:
         if self._path and self._every > 0 and self._written != step:
             self._write_checkpoint(step)
@@ -346,7 +305,7 @@ class Training:
         """The group's threads must have ended before the interpreter does, or its end aborts."""
         if self._group is not None:
             dist.destroy_process_group(self._group)
-            self._group = None
+            self._group, self._sum = None, sum_over(None)
 
     def _tell_done(self, step: int) -> None:
         self._release()
@@ -357,12 +316,34 @@ class Training:
     def leave(self) -> None:
         """Ends a training whose loop was left early. A step without report() is not written as done: the state is that of the
         step before where the optimizer has not begun, and of neither step where it has."""
-        if self._reported:
-            self.finish(self._step)
-        elif self._optimizes is None:
-            self.finish(self._step - 1)
-        else:
-            self._tell_done(self._step - 1)
+        step, can = self._left_at()
+        writes = bool(self._path) and self._every > 0
+        mine = writes and can and self._written != step
+        if writes and (self._divided or self._run.unit > 1):  # each process writes its part, and waits for the others
+            try:
+                mine = all_can_write(self._group, step, mine)
+            except Alone as error:
+                self._tell_failed(f"run.steps(): {error}; {self._path} was not written")
+                return
+        if mine:
+            self._write_checkpoint(step)
+        self._tell_done(step)
+
+    def _left_at(self) -> "tuple[int, bool]":
+        """Steps that are done, and whether the state is that after them."""
+        return (self._step, True) if self._reported else (self._step - 1, not self._measuring.optimizing)
+
+    def fail(self) -> None:
+        """Where an exception has ended the loop. Where nobody catches it, `failed` is told and no `done`; where the script goes on to its
+        end, the training has ended there."""
+        atexit.register(self._tell_done, self._left_at()[0])
+
+    def _tell_failed(self, why: str) -> None:
+        print(f"espalier: {why}", file=sys.stderr, flush=True)
+        if self._worker is not None:
+            self._worker.control.farewell()
+            self._worker.control.send("failed", message=why[:2000], peer=False, memory=False)
+        self._release()
 
     def _barrier(self) -> None:
         if self._group is not None:

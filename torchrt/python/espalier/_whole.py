@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, NamedTuple, Optional
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -78,24 +78,31 @@ class Whole:
         worker = self._worker
         lost = [(int(source["generation"]), None)]
         lost += [(int(one["generation"]), int(one["step"])) for one in source.get("earlier", [])]
-        here = from_vaults(worker.vault, lost, worker.generation) if worker.vault else []
-        here = [one for one in here if one[2].rank % worker.unit == self._place]
-        newest = newest_of_all([[(int(at), int(of)) for at, of in rank] for rank in gathered([(at, of) for at, of, _ in here], self._group)],
-                               worker.unit)
+        here: Dict[Tuple[int, int], int] = {}  # descriptors by step and generation
+        for at, of, item in from_vaults(worker.vault, lost, worker.generation) if worker.vault else []:
+            if item.rank % worker.unit != self._place or (at, of) in here:
+                continue
+            try:
+                here[at, of] = item.fetch(of)
+            except OSError:
+                continue  # a vault that ends holds nothing for anybody
+        told = [[(int(at), int(of)) for at, of in rank] for rank in gathered(list(here), self._group)]
+        newest = newest_of_all(told, worker.unit)
+        found = None
+        for key, fd in here.items():
+            if key == newest:
+                found = Found(key[0], fd)
+            else:
+                os.close(fd)
         if newest is None:
             return None
-        found = None
-        for at, of, item in here:
-            if (at, of) == newest:
-                found = Found(at, item.fetch(of))
-                break
-        return self._apply(found, gathered(found is not None, self._group)[self._place::worker.unit], source)
+        return self._apply(found, [newest in rank for rank in told[self._place::worker.unit]], source)
 
     def _apply(self, found: Optional[Found], have: List[bool], source: Dict[str, Any]) -> Taken:
         worker, origin = self._worker, f"the state of generation {source['generation']}"
         prefix = offer_name(worker.token, worker.generation, worker.rank).rpartition("-")[0] + "-received"
         whole, self._received = spread(found, self._nodes, self._own, have, self._ranks, prefix)
-        step, state = read(private_map(whole.fd), worker.seal)
+        step, state = read(private_map(whole.fd), worker.seal, self._objects)
         if step != whole.step:
             raise StateError(f"{origin}: its memory is of step {step}, not {whole.step}")
         apply(self._objects, state, origin)

@@ -103,17 +103,18 @@ class Data(Order):
 class Batches(Order):
     """The batch_sampler of a DataLoader that this process reads: one batch a step, the indices of the samples of its slice.
     Begins after the steps that are done, so ask for an iterator after the run has started (run.batches() does). most: where a
-    slice is larger, it comes in several batches of at most so many samples, as run.parts() divides it. pass_steps: an
+    slice is larger, it comes in several batches of at most so many samples, as run.parts() divides it; a loop of one's own takes them, and
+    run.batches() refuses them. pass_steps: an
     iterator ends after a step whose number is a multiple of it. A dataset that draws at random is given as Seeded(dataset)."""
 
     def __init__(self, run: Any, dataset: Any, *, shuffle: bool = True, seed: int = 0, most: int = 0, pass_steps: int = 0) -> None:
         super().__init__(len(dataset), shuffle, seed)
-        self._run, self._most, self._pass = run, most, pass_steps
+        self._run, self.most, self._pass = run, most, pass_steps
         self._numbered = isinstance(dataset, Seeded)
 
     def parts(self, step: int) -> List[range]:
         samples = self._run.slice(step)
-        return parts_of(samples, self._most or len(samples), self._run.shares if self._most else ())
+        return parts_of(samples, self.most or len(samples), self._run.shares if self.most else ())
 
     def _of(self, part: range) -> List[int]:
         indices = self.indices(part)

@@ -1,0 +1,130 @@
+"""The iterator of a script's loop: it tells a loop that was left by `break` or `return` from one that an exception has ended.
+
+CPython drops the iterator of a `for` in both cases, before any handler of the exception runs, and shows the exception to no finalizer. But
+the frame of the loop tells them apart: after `break` and `return` it is at the instruction that takes the iterator from its stack, and an
+exception leaves it at the instruction that raised. A generator that the script has put around the iterator is closed by its own
+consumer, so there the consumer's frame counts.
+"""
+from __future__ import annotations
+
+import sys
+from opcode import opname
+from types import CodeType, FrameType
+from typing import Any, Iterable, Iterator, Optional
+
+_GENERATOR = 0x20  # of a code's flags
+_POPS = ("POP_TOP", "POP_ITER")  # the second from Python 3.14 on
+
+
+def _instruction(frame: FrameType) -> str:
+    code: CodeType = frame.f_code
+    return opname[code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""
+
+
+def _dropped_well(frame: Optional[FrameType]) -> bool:
+    """frame: of who dropped the iterator of a loop. Where it cannot be told, the answer is no."""
+    while frame is not None and frame.f_code.co_flags & _GENERATOR and _instruction(frame) not in _POPS:
+        frame = frame.f_back
+    return frame is None or _instruction(frame) in _POPS
+
+
+class _Progress:
+    """What the object that the script has, and the iterators that its loops have, share."""
+
+    def __init__(self, run: Any, loader: Optional[Iterable[Any]]) -> None:
+        self.run, self._loader = run, loader
+        self._given: Optional[Iterator[Any]] = None
+        self.begun = self.in_step = self.over = False
+        self.looping = False
+        self.held = True  # the script may go on with another loop
+        self.well = True  # how the last loop was left
+        self._last = getattr(sys, "last_value", None)
+        self._handled = sys.exc_info()[1]
+
+    def next(self) -> Any:
+        if self.over:
+            raise StopIteration
+        try:
+            if not self.begun:
+                self.begun = True
+                self.run.start()
+            if self.in_step:
+                self.in_step = False
+                self.run.end()
+            if self.run.done < self.run.total_steps:
+                step = self.run.begin()
+                self.in_step = True
+                return step if self._loader is None else (step, self._batch())
+        except BaseException as error:
+            self.over = True
+            if not isinstance(error, SystemExit):
+                self.run.fail()
+            raise
+        self.over = True
+        self.run.finish()
+        raise StopIteration
+
+    def _batch(self) -> Any:
+        """The loader is asked for its first batch when the first step is known."""
+        if self._given is None:
+            self._given = iter(self._loader)  # type: ignore[arg-type]
+        try:
+            return next(self._given)
+        except StopIteration:
+            from ._run import RunError
+
+            raise RunError(f"run.batches(): the loader has no batch for step {self.run.done + 1}; it needs a batch_sampler="
+                           "espalier.Batches(run, dataset) without pass_steps=, which goes on to the training's end") from None
+
+    def leave(self, well: bool) -> None:
+        if self.over or not self.begun:
+            return
+        self.over = True
+        # An exception that nobody caught has been printed, or one is being handled that was not when the loop began.
+        other = getattr(sys, "last_value", None) is not self._last or sys.exc_info()[1] not in (None, self._handled)
+        if well and not other:
+            self.run.finish()
+        else:
+            self.run.fail()
+
+
+class Steps:
+    """What run.steps() and run.batches() return."""
+
+    def __init__(self, run: Any, loader: Optional[Iterable[Any]] = None) -> None:
+        self._progress = _Progress(run, loader)
+
+    def __iter__(self) -> "_Loop":
+        return _Loop(self._progress)
+
+    def __next__(self) -> Any:
+        return self._progress.next()
+
+    def close(self) -> None:
+        """Ends the training here, as `break` does."""
+        self._progress.leave(self._progress.well)
+
+    def __del__(self) -> None:
+        self._progress.held = False
+        if not self._progress.looping:
+            self.close()
+
+
+class _Loop:
+    """Of one `for`, which alone has it. It has no close(), so `yield from` drops it as `for` does."""
+
+    def __init__(self, progress: _Progress) -> None:
+        self._progress = progress
+        progress.looping, progress.well = True, True
+
+    def __iter__(self) -> "_Loop":
+        return self
+
+    def __next__(self) -> Any:
+        return self._progress.next()
+
+    def __del__(self) -> None:
+        progress = self._progress
+        progress.looping, progress.well = False, _dropped_well(sys._getframe().f_back)
+        if not progress.held:
+            progress.leave(progress.well)
