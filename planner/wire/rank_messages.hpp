@@ -93,7 +93,8 @@ struct ModexFound {
   std::string data;  // bytes
 };
 
-// The exit code of a rank server on whose node no ranks can run: the node setup failed, or the container cannot be made.
+// The exit code of a rank server on whose node no ranks can run: the node setup failed, or the container cannot be
+// made.
 inline constexpr int kCannotRun = 3;
 
 // ---- launcher -> rank server --------------------------------------------------------------------------------------

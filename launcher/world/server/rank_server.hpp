@@ -32,6 +32,11 @@ struct RankServerSettings {
 // From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_ANCHOR, ESPALIER_DIRECTORY, ESPALIER_HEARTBEAT, ESPALIER_NODE_SETUP,
 // ESPALIER_NODE_SETUP_SECONDS, SLURM_JOB_ID and SLURMD_NODENAME. Throws Error.
 RankServerSettings rank_server_settings(bool with_launcher);
+// What names this node's devices and this process's Slurm job, "NAME=value". Programs look there for their GPUs, and a
+// keeper finds the processes of its job by SLURM_JOB_ID.
+std::vector<std::string> local_variables(const RankServerSettings& settings);
+// While a process has it open for writing the container's step waits (container_program).
+std::string fifo_of(const RankServerSettings& settings);
 
 class RankServer {
  public:
