@@ -217,6 +217,7 @@ class Planner {
   bool take_back(LiveJob& live, std::int64_t steps);
   void take_profile(LiveJob& live);
   void note_pause(LiveJob& live);
+  void note_unfit_nodes(const LiveJob& live, double now);
   void note_slow_nodes(LiveJob& live, const Profile& profile);
   void expect_rail(LiveJob& live);
   void save_coefficients(const LiveJob& live);

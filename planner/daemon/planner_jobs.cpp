@@ -36,10 +36,7 @@ void Planner::status(JobId id, const ElasticJob& news) {
   note_trial(live);
   const double now = clock_seconds();
   live.usage.report(live.job, now);
-  for (const std::string& node : unfit_nodes_.note(live.job.uid, id, live.job.unfit, now))
-    spdlog::warn(
-        "node {}: workers of job {} have died there again and again; espalier show nodes tells of all such jobs",
-        printable(node), id);
+  note_unfit_nodes(live, now);
   const bool changed = old.phase != news.phase || old.generation != news.generation || old.plan != news.plan ||
                        old.extensions != news.extensions || !(old.model == news.model);
   if (now - live.saved > 30 || (changed && may_write(live, now))) {
@@ -63,6 +60,22 @@ void Planner::status(JobId id, const ElasticJob& news) {
   if (news.generation != old.generation || old.phase != JobPhase::running)
     think_for(live.job.uid, Trigger::generation_done);
   else if (old.step_seconds <= 0 && news.step_seconds > 0) think_for(live.job.uid, Trigger::profile_ready);
+}
+
+// A launcher may name nodes that do not exist. Such names are not kept, and not logged.
+void Planner::note_unfit_nodes(const LiveJob& live, double now) {
+  constexpr std::size_t kNamed = 4;
+  if (!last_ || live.job.unfit.empty()) return;
+  std::vector<GpuId> known;
+  for (const GpuId& gpu : live.job.unfit)
+    if (last_->cluster.find(gpu.node) != nullptr) known.push_back(gpu);
+  const auto fresh = unfit_nodes_.note(live.job.uid, live.job.id, known, now);
+  if (fresh.empty()) return;
+  std::string names = fresh.front();
+  for (std::size_t i = 1; i < std::min(fresh.size(), kNamed); ++i) names += ", " + fresh[i];
+  if (fresh.size() > kNamed) names += " and " + std::to_string(fresh.size() - kNamed) + " more";
+  spdlog::warn("node {}: workers of job {} have died there again and again; espalier show nodes tells of all such jobs",
+               names, live.job.id);
 }
 
 void Planner::measure(LiveJob& live) {

@@ -46,6 +46,30 @@ TEST_CASE("of what one job reports a bounded number of nodes is kept") {
   CHECK(unfit.of(1000, 8, 2).size() == UnfitNodes::kMostNodes);
 }
 
+TEST_CASE("of what one user's jobs report a bounded number is kept, and there is room again when it has run out") {
+  UnfitNodes unfit;
+  std::vector<GpuId> many;
+  for (std::size_t i = 0; i < UnfitNodes::kMostNodes; ++i) many.push_back({"n" + std::to_string(i), 0});
+  std::size_t kept = 0;
+  for (JobId job = 1; job <= 100; ++job) kept += unfit.note(1000, job, many, 0).size();
+  CHECK(kept == UnfitNodes::kMostOfUser);
+  CHECK(unfit.note(1001, 200, many, 0).size() == UnfitNodes::kMostNodes);  // at no other user's cost
+  CHECK(unfit.note(1000, 101, {{"n1", 0}}, 1).empty());
+  CHECK(unfit.note(1000, 101, {{"n1", 0}}, 3700) == Names{"n1"});
+  CHECK(unfit.all(3701) == std::map<std::string, int>{{"n1", 1}});
+}
+
+TEST_CASE("names that are no nodes of the cluster are not kept") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  ElasticJob report = job(10, "n1", {0, 1});
+  report.unfit = {{"n2", 1}, {"nowhere", 0}, {std::string(255, 'x'), 0}};
+  link->says(wire::Status{report});
+  REQUIRE_FALSE(link->closed);
+  CHECK(daemon.planner->view()->unfit == std::map<std::string, int>{{"n2", 1}});
+}
+
 TEST_CASE("an unfit node is closed to the extensions of the user's other jobs, and to nobody else's") {
   SlurmSnapshot slurm;
   slurm.time = 1000;
