@@ -170,6 +170,8 @@ TEST_CASE("what ranks print is read back, beside MPI's own words") {
   const ProbeRequest request = probe_request(to_text({{{"n1", "n2"}}, 60}));
   CHECK(request.pairs.at(0) == NodePair{"n1", "n2"});
   CHECK_THROWS_AS(probe_request("{"), Error);
+  const std::string deep = "{\"pairs\":[],\"seconds\":" + std::string(100, '[') + std::string(100, ']') + "}";
+  CHECK_THROWS_WITH_AS(probe_request(deep), "--calibrate: is no JSON; espalier calibrate writes it", Error);
 }
 
 TEST_CASE("the job of calibrate asks for whole nodes, a start in time and an end") {

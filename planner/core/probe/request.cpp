@@ -1,6 +1,7 @@
 #include "planner/core/probe/request.hpp"
 
 #include "planner/core/fields.hpp"
+#include "planner/core/text_limits.hpp"
 
 namespace espalier {
 
@@ -9,7 +10,7 @@ std::string to_text(const ProbeRequest& request) {
 }
 
 ProbeRequest probe_request(const std::string& text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = try_json(text);
   if (json.is_discarded()) throw Error("--calibrate: is no JSON; espalier calibrate writes it");
   const Fields fields(json, "--calibrate", {"pairs", "seconds"});
   ProbeRequest request;
