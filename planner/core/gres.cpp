@@ -28,14 +28,24 @@ int number(const std::string& text, const std::string& whole) {
   return value;
 }
 
+// Adds to a sum that a text without end must not make overflow.
+void add(int& sum, int more, const std::string& whole) {
+  constexpr int kMost = 1 << 20;
+  sum += more;
+  if (sum > kMost) throw Error("gres \"" + whole.substr(0, 100) + "\": counts more GPUs than any node has");
+}
+
 void add_indices(std::string list, const std::string& whole, std::vector<int>& out) {
+  constexpr std::size_t kMost = 1 << 16;
   for (std::size_t begin = 0; begin < list.size();) {
     const std::size_t end = std::min(list.find(',', begin), list.size());
     const std::string range = list.substr(begin, end - begin);
     if (const auto dash = range.find('-'); dash == std::string::npos) out.push_back(number(range, whole));
     else
-      for (int i = number(range.substr(0, dash), whole); i <= number(range.substr(dash + 1), whole); ++i)
+      for (int i = number(range.substr(0, dash), whole), last = number(range.substr(dash + 1), whole);
+           i <= last && out.size() <= kMost; ++i)
         out.push_back(i);
+    if (out.size() > kMost) throw Error("gres \"" + whole.substr(0, 100) + "\": names more GPUs than any node has");
     begin = end + 1;
   }
 }
@@ -57,7 +67,7 @@ std::map<std::string, int> gpu_counts(const std::string& text) {
   std::map<std::string, int> counts;
   for (const std::string& entry : entries(text)) {
     const GpuGres one = parse_gpu_gres(entry);
-    if (one.count > 0) counts[one.type] += one.count;
+    if (one.count > 0) add(counts[one.type], one.count, text);
   }
   return counts;
 }
@@ -95,15 +105,15 @@ GpuGres parse_gpu_gres(const std::string& text) {
     const auto colon = entry.find(':');
     const auto last = entry.rfind(':');
     if (colon == std::string::npos) {
-      result.count += 1;
+      add(result.count, 1, text);
     } else {
       const std::string count = entry.substr(last + 1);
       // "gpu:h100" without a count means one.
       if (count.find_first_not_of("0123456789") == std::string::npos && !count.empty()) {
-        result.count += number(count, text);
+        add(result.count, number(count, text), text);
         if (last != colon && result.type.empty()) result.type = entry.substr(colon + 1, last - colon - 1);
       } else {
-        result.count += 1;
+        add(result.count, 1, text);
         if (result.type.empty()) result.type = entry.substr(colon + 1);
       }
     }

@@ -45,6 +45,8 @@ constexpr Total kTotals[] = {{"forward_ms", &UnitProfile::forward},
                              {"weight_gradient_ms", &UnitProfile::weight_gradient},
                              {"optimizer_ms", &UnitProfile::optimizer}};
 
+constexpr int kMostUnits = 1 << 20;  // no model has as many layers; sums of counts must not overflow
+
 double figure(const Fields& fields, const std::string& what, const char* name) {
   double value = 0;
   fields.get(name, value);
@@ -90,6 +92,8 @@ UnitProfile unit_from(const Json& json) {
     throw Error(what + ".kind: is \"" + kind + "\"; known are embedding, block and head");
   unit.kind = *found;
   fields.get("count", unit.count);
+  if (unit.count < 0 || unit.count > kMostUnits)
+    throw Error(what + ".count: must be between 0 and " + std::to_string(kMostUnits));
   unit.forward_sums = sums_from(fields, "forward_sums");
   unit.backward_sums = sums_from(fields, "backward_sums");
   for (const UnitFigure& one : kUnitFigures) unit.*one.value = figure(fields, what, one.name);

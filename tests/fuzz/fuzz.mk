@@ -6,18 +6,19 @@ FUZZ_FLAGS   := -gline-tables-only -O1 -fno-omit-frame-pointer -fsanitize=addres
 FUZZ_COVER   := -fprofile-instr-generate -fcoverage-mapping
 
 # The parsers, whose covered lines are counted.
-FUZZ_PARSERS := $(addprefix planner/wire/,frame.cpp framing.cpp messages.cpp rank_messages.cpp event.cpp config.cpp toml_keys.cpp hardware_keys.cpp share_keys.cpp \
+FUZZ_PARSERS := $(addprefix planner/wire/,frame.cpp framing.cpp messages.cpp rank_messages.cpp event.cpp capabilities.cpp config.cpp toml_keys.cpp hardware_keys.cpp share_keys.cpp \
     objective_keys.cpp) \
   $(addprefix planner/core/,text_limits.cpp json.cpp profile_json.cpp hostlist.cpp pipeline/csv.cpp pipeline/check.cpp topology/hwloc_document.cpp \
-    topology/node_xml.cpp topology/topology_text.cpp) \
+    topology/node_xml.cpp topology/topology_text.cpp gres.cpp feature_expression.cpp stage_profile_json.cpp \
+    probe/request.cpp) planner/daemon/gpu_request.cpp \
   $(addprefix planner/cli/,hugging_face_config.cpp plan_job_file.cpp plan_cluster_file.cpp) \
   $(wildcard planner/sim/traces/*.cpp) planner/sim/trace.cpp launcher/node/vault.cpp launcher/node/deposits.cpp \
   $(addprefix torchrt/,recovery/vault_client.cpp handoff/state_socket.cpp checkpoint/manifest.cpp safetensors/file.cpp safetensors/weights.cpp \
     toml_reader.cpp config.cpp config_model.cpp model/config_json.cpp model/hugging_face.cpp) \
   $(addprefix spank/,elastic_option.c gpu_request.c multi_prog.c) planner/wire/grant.c
 # What the parsers need beside themselves.
-FUZZ_OTHERS  := $(addprefix planner/wire/,frame_tags.cpp handshake.cpp munge.cpp capabilities.cpp packet_socket.cpp packet_listeners.cpp peer_owner.cpp) \
-  $(addprefix planner/core/,error.cpp gres.cpp names.cpp plan.cpp model/model_sizes.cpp model/published_models.cpp \
+FUZZ_OTHERS  := $(addprefix planner/wire/,frame_tags.cpp handshake.cpp munge.cpp packet_socket.cpp packet_listeners.cpp peer_owner.cpp) \
+  $(addprefix planner/core/,error.cpp names.cpp plan.cpp data_parallel.cpp profile_check.cpp model/stage_profile.cpp model/model_sizes.cpp model/published_models.cpp \
     pipeline/action_text.cpp pipeline/generate.cpp pipeline/placement.cpp pipeline/simulate.cpp \
     topology/switch_paths.cpp topology/gpu_specs.cpp topology/topology.cpp \
     pipeline_form.cpp model/form_figures.cpp model/scheduled_time.cpp) planner/cli/live_cluster.cpp planner/cli/preset_clusters.cpp \

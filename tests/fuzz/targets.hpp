@@ -29,7 +29,11 @@ namespace espalier::fuzz {
   X(host_list)                   \
   X(trace)                       \
   X(schedule_csv)                \
-  X(spank_elastic_option)
+  X(spank_elastic_option)        \
+  X(stage_profile)               \
+  X(worker_hello)                \
+  X(probe_request)               \
+  X(slurm_text)
 
 #define ESPALIER_DECLARE(NAME) void NAME(std::string_view input);
 ESPALIER_FUZZ_TARGETS(ESPALIER_DECLARE)

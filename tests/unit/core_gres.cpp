@@ -25,6 +25,12 @@ TEST_CASE("Slurm's GRES texts") {
     CHECK(espalier::gpu_types(untyped).empty());
   CHECK_THROWS_AS(parse_gpu_gres("gpu:2(IDX:a-b)"), espalier::Error);
   CHECK_THROWS_AS(parse_gpu_gres("gpu:2(IDX:0-99999999999)"), espalier::Error);
+  std::string many = "gpu:100000", wide = "gpu:1(IDX:0-9999";
+  for (int i = 0; i < 30000; ++i) many += ",gpu:100000";
+  for (int i = 0; i < 30; ++i) wide += ",0-9999";
+  CHECK_THROWS_AS(parse_gpu_gres(many), espalier::Error);
+  CHECK_THROWS_AS(espalier::gpu_counts(many), espalier::Error);
+  CHECK_THROWS_AS(parse_gpu_gres(wide + ")"), espalier::Error);
 }
 
 TEST_CASE("GPUs of several types on a node: one type is lent, and no slice") {

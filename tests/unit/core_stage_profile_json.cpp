@@ -1,6 +1,8 @@
 // The profile of one stage as JSON: what is written is read back; what is wrong is named.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "planner/core/error.hpp"
 #include "tests/unit/stage_profiles.hpp"
 
@@ -56,6 +58,9 @@ TEST_SUITE("stage profile") {
           "stage profile.units.forward_ms: must be a number");
     CHECK(complaint([](Json& json) { json["units"][1]["backward_sums"]["count"] = -1; }) ==
           "stage profile.units.backward_sums.count: must not be negative");
+    for (const int count : {-1, std::numeric_limits<int>::min(), std::numeric_limits<int>::max()})
+      CHECK(complaint([&](Json& json) { json["units"][1]["count"] = count; }) ==
+            "stage profile.units.count: must be between 0 and 1048576");
     CHECK(complaint([](Json& json) { json["units"][1]["count"] = 5; }) ==
           "stage profile.units: are not those of stage 0 of its plan (block)");
     CHECK(complaint([](Json& json) { json["units"].erase(0); }) ==
