@@ -92,7 +92,11 @@ notices_release() {
   figure rss_mib "$(rss_mib)"
   figure disk_mib "$(disk_mib)"
   [ "${during#* }" = 0 ]
+  # The target is 50 ms. A machine that also builds and tests is given ten times as long.
+  awk -v p99="${during% *}" 'BEGIN { exit !(p99 <= 500) }'
+  awk -v seen="$release" 'BEGIN { exit !(seen <= 10) }'
   [ "$(rss_mib)" -le 256 ]
+  [ "$(disk_mib)" -le 16 ]  # planner.store_mb
   grep -q 'credentials 0$' "$BOX/log/strangers"
   espalier ping
 }
