@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <map>
 
 namespace espalier {
@@ -36,6 +37,11 @@ class Allowance {
     settle(now, rate);
     used_ += cost;
   }
+  // Seconds until left() holds.
+  double wait_left(double now, const Rate& rate) {
+    settle(now, rate);
+    return used_ < rate.most ? 0 : (used_ - rate.most) / rate.per_second + 1e-3;
+  }
   // Seconds from the last take() until the next permission.
   double wait(const Rate& rate) const { return std::max(0.0, (used_ + 1 - rate.most) / rate.per_second); }
   // Whether the allowance is full again, so that a fresh one in its place gives no more.
@@ -53,21 +59,25 @@ class Allowance {
 // ends and comes again starts with what was left.
 class Spending {
  public:
-  // `per_job` is added for each of the user's jobs.
-  Spending(Allowance::Rate own, Allowance::Rate per_job) : own_(own), per_job_(per_job) {}
+  // `per_job` is added for each of the user's jobs. The sum is at most `whole`.
+  Spending(Allowance::Rate own, Allowance::Rate per_job, Allowance::Rate whole = {kNoLimit, kNoLimit})
+      : own_(own), per_job_(per_job), whole_(whole) {}
 
   bool take(uid_t user, std::size_t jobs, double now, double cost = 1) {
     return of(user, now).take(now, rate(jobs), cost);
   }
   bool left(uid_t user, std::size_t jobs, double now) { return of(user, now).left(now, rate(jobs)); }
+  double wait_left(uid_t user, std::size_t jobs, double now) { return of(user, now).wait_left(now, rate(jobs)); }
   void charge(uid_t user, std::size_t jobs, double now, double cost) { of(user, now).charge(now, rate(jobs), cost); }
 
  private:
+  static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
   static constexpr std::size_t kSwept = 64;  // users whose allowance is full again are forgotten from here on
 
   Allowance::Rate rate(std::size_t jobs) const {
     const auto count = static_cast<double>(jobs);
-    return {own_.most + count * per_job_.most, own_.per_second + count * per_job_.per_second};
+    return {std::min(whole_.most, own_.most + count * per_job_.most),
+            std::min(whole_.per_second, own_.per_second + count * per_job_.per_second)};
   }
   Allowance& of(uid_t user, double now) {
     if (users_.size() > kSwept && !users_.contains(user))
@@ -75,7 +85,7 @@ class Spending {
     return users_[user];
   }
 
-  Allowance::Rate own_, per_job_;
+  Allowance::Rate own_, per_job_, whole_;
   std::map<uid_t, Allowance> users_;
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "planner/core/error.hpp"
 #include "planner/daemon/clock.hpp"
@@ -13,12 +14,22 @@ namespace espalier {
 namespace {
 
 // A launcher reports about once a second. Beyond these rates a user's messages are refused. The
-// first number limits a burst, the second the messages per second. kFramesPerJob is added for each
-// of the user's jobs.
-constexpr Allowance::Rate kFrames{500, 100}, kFramesPerJob{100, 20};
+// first number limits a burst, the second the messages per second. kFramesPerWeight is added for each
+// elastic job and each GPU of the user (Planner::weight_of). All together are at most kMostFrames.
+constexpr Allowance::Rate kFrames{500, 100}, kFramesPerWeight{50, 10}, kMostFrames{100'000, 20'000};
 // Connections of one user. One more is allowed for each of the user's jobs.
 constexpr std::size_t kMostSeats = 64;
 constexpr std::size_t kMostXml = 4u << 20;
+// Bytes of unfinished messages of one user: 128 newcomers may each be within their first message. Registrations come in
+// several parts, so each job adds one part.
+constexpr std::size_t kMostInput = 32u << 20, kMostInputPerJob = 16u << 10;
+constexpr double kLongestRest = 60;  // seconds; a clock that is set back must not stop a user
+
+Allowance::Rate frame_rate(std::size_t weight) {
+  const auto count = static_cast<double>(weight);
+  return {std::min(kMostFrames.most, kFrames.most + count * kFramesPerWeight.most),
+          std::min(kMostFrames.per_second, kFrames.per_second + count * kFramesPerWeight.per_second)};
+}
 
 }  // namespace
 
@@ -71,17 +82,16 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
   // The connection keeps itself alive until it closes. A strong reference in its own callbacks
   // would keep it for ever.
   const std::weak_ptr<wire::Connection> weak = link;
+  bound_cost(link);
   link->on_frame = [this, weak, pace = pace_of(link->peer().uid),
                     dialogue = QuestionDesk::dialogue(link)](const wire::Frame& frame) {
     const auto self = weak.lock();
     if (!self) return;
     try {
-      const auto jobs = static_cast<double>(planner_.jobs_of(self->peer().uid));
-      if (!pace->take(clock_seconds(),
-                      {kFrames.most + jobs * kFramesPerJob.most, kFrames.per_second + jobs * kFramesPerJob.per_second}))
-        throw Error("too many messages");
-      if (!trusts(self->peer().uid) && !received_.take(self->peer().uid, planner_.jobs_of(self->peer().uid),
-                                                       clock_seconds(), static_cast<double>(frame.bytes)))
+      const uid_t uid = self->peer().uid;
+      const std::size_t weight = planner_.weight_of(uid);
+      if (!pace->take(clock_seconds(), frame_rate(weight))) throw Error("too many messages");
+      if (!trusts(uid) && !received_.take(uid, weight, clock_seconds(), static_cast<double>(frame.bytes)))
         throw Error("too many bytes of messages");
       handle(self, dialogue, frame);
     } catch (const std::exception& error) {
@@ -95,12 +105,58 @@ void Gate::welcome(const wire::ConnectionPtr& link) {
   };
 }
 
+std::shared_ptr<wire::Connection::Input> Gate::input_of(uid_t uid) {
+  std::erase_if(inputs_, [](const auto& entry) { return entry.second.expired(); });
+  auto input = inputs_[uid].lock();
+  if (!input) inputs_[uid] = input = std::make_shared<wire::Connection::Input>();
+  input->most = kMostInput + kMostInputPerJob * planner_.jobs_of(uid);
+  return input;
+}
+
+void Gate::bound_cost(const wire::ConnectionPtr& link) {
+  const uid_t uid = link->peer().uid;
+  if (trusts(uid)) return;
+  link->pending = input_of(uid);
+  link->may_take = [this, uid, weak = std::weak_ptr(link)] { return may_take(uid, weak); };
+  link->on_taken = [this, uid](double seconds) { planner_.charge_time(uid, seconds); };
+}
+
+bool Gate::may_take(uid_t uid, const std::weak_ptr<wire::Connection>& link) {
+  if (trusts(uid) || planner_.time_until(uid) <= 0) return true;
+  resting_[uid].links.push_back(link);
+  wake_later(uid);
+  return false;
+}
+
+// One timer for all connections of a user: thousands that each look for themselves would cost more than they wait for.
+void Gate::wake_later(uid_t uid) {
+  Resting& rest = resting_.at(uid);
+  if (rest.later) return;
+  const double wait = std::min(kLongestRest, planner_.time_until(uid));
+  const auto milliseconds = std::max(1L, std::lround(std::ceil(1000 * wait)));
+  rest.later = planner_.loop().after(wire::Loop::Milliseconds(milliseconds), [this, uid] { wake(uid); });
+}
+
+// Who has waited longest goes on first. A connection that must rest again waits behind the others.
+void Gate::wake(uid_t uid) {
+  resting_.at(uid).later.reset();
+  std::size_t waiting = resting_.at(uid).links.size();
+  for (; waiting > 0 && planner_.time_until(uid) <= 0; --waiting) {
+    const auto link = resting_.at(uid).links.front().lock();
+    resting_.at(uid).links.pop_front();
+    if (link) link->resume();
+  }
+  if (resting_.at(uid).links.empty()) resting_.erase(uid);
+  else wake_later(uid);
+}
+
 void Gate::refuse(const wire::ConnectionPtr& link, const std::string& type, const std::string& problem) {
   // A query without an answer is common. Any other refused message comes from a broken or hostile
-  // peer.
+  // peer, who may send the next one at once.
   const auto level = type == wire::Query::type ? spdlog::level::debug : spdlog::level::warn;
   const std::string why = printable(problem);
-  spdlog::log(level, "{} (uid {}): {} refused: {}", link->peer().address, link->peer().uid, printable(type, 40), why);
+  const uid_t uid = link->peer().uid;
+  planner_.log().line(uid, level, "{} (uid {}): {} refused: {}", link->peer().address, uid, printable(type, 40), why);
   link->send(wire::Refused{why});
   if (const auto job = planner_.job_of(*link)) planner_.lost(*job, link);
   link->close();

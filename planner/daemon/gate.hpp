@@ -4,6 +4,7 @@
 
 #include <sys/resource.h>
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <vector>
@@ -32,6 +33,14 @@ class Gate {
   // Counts a connection of `uid` until the result is destroyed with the connection. A closing
   // connection still counts. nullptr: the user has too many connections.
   std::shared_ptr<void> take_seat(uid_t uid);
+  // What bounds the cost of the messages of `link`, an ordinary user's.
+  void bound_cost(const wire::ConnectionPtr& link);
+  // Whether a message of the user may be read now. Otherwise `link` goes on when the user has time again.
+  bool may_take(uid_t uid, const std::weak_ptr<wire::Connection>& link);
+  void wake_later(uid_t uid);
+  void wake(uid_t uid);
+  // Bytes of messages that have not come as a whole, over all connections of `uid`.
+  std::shared_ptr<wire::Connection::Input> input_of(uid_t uid);
   // The message allowance of `uid`. All connections of a user share it, but each administrator's
   // connection has its own.
   std::shared_ptr<Allowance> pace_of(uid_t uid);
@@ -46,7 +55,15 @@ class Gate {
   std::shared_ptr<std::map<uid_t, rlim_t>> seats_ = std::make_shared<std::map<uid_t, rlim_t>>();
   std::map<uid_t, std::shared_ptr<Allowance>> paces_;
   std::map<uid_t, std::vector<std::weak_ptr<wire::Connection>>> links_;
-  Spending received_{{16 << 20, 1 << 20}, {16 << 20, 4 << 20}};  // bytes of an ordinary user's messages
+  // Connections of which nothing is read, because their user has taken too much of the loop's time; oldest first.
+  struct Resting {
+    std::deque<std::weak_ptr<wire::Connection>> links;
+    wire::Watch later;
+  };
+  std::map<uid_t, Resting> resting_;
+  std::map<uid_t, std::weak_ptr<wire::Connection::Input>> inputs_;
+  // Bytes of an ordinary user's messages. A report of a job of n GPUs has some 4 KiB for each.
+  Spending received_{{16 << 20, 1 << 20}, {1 << 20, 64 << 10}, {512 << 20, 64 << 20}};
   QuestionDesk desk_;
 };
 

@@ -145,6 +145,7 @@ void Planner::send_question() {
 }
 
 void Planner::answered(SlurmAgent::Snapshot answer) {
+  log_.tell_left_out(clock_seconds());
   if (const auto* why = std::get_if<std::string>(&answer)) {
     if (!trouble_) spdlog::error("Slurm: {}; no decisions until it answers", *why);
     trouble_ = *why;

@@ -23,6 +23,7 @@
 #include "planner/daemon/grants.hpp"
 #include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/live_job.hpp"
+#include "planner/daemon/loop_time.hpp"
 #include "planner/daemon/node_health.hpp"
 #include "planner/daemon/planner_observer.hpp"
 #include "planner/daemon/planner_view.hpp"
@@ -35,6 +36,7 @@
 #include "planner/daemon/strays.hpp"
 #include "planner/daemon/submissions.hpp"
 #include "planner/daemon/unfit_nodes.hpp"
+#include "planner/daemon/user_log.hpp"
 #include "planner/wire/movable_message.hpp"
 #include "planner/wire/side_thread.hpp"
 
@@ -106,6 +108,18 @@ class Planner {
   // The number of `user`'s jobs: those in jobs(), or those that run in Slurm if these are more. After a restart all of
   // a user's launchers come back before one of them is in jobs(). Kept up to date, because every message asks for it.
   std::size_t jobs_of(uid_t user) const;
+  // Those of them that can be elastic: with GPUs, or registered. A job without GPUs may register, because a movable job
+  // has its GPUs in its base. So beyond kJobsWithoutGpus there are no more of them than the user has GPUs.
+  std::size_t elastic_jobs_of(uid_t user) const;
+  // What a user's launchers may cost is in proportion to this: elastic jobs, and the GPUs that the user's jobs hold.
+  std::size_t weight_of(uid_t user) const;
+  static constexpr std::size_t kJobsWithoutGpus = 16;
+  // The loop's time that messages of `user` have taken, and seconds until the next one may be read.
+  void charge_time(uid_t user, double seconds);
+  double time_until(uid_t user);
+  // For all lines that a user's messages cause.
+  UserLog& log() { return log_; }
+  wire::Loop& loop() { return loop_; }
   const std::shared_ptr<const SlurmSnapshot>& last_snapshot() const { return last_; }  // null: none yet
   // For answers on another thread. What launchers reported within a moment may be missing in it, and nothing else: with
   // n jobs the moment is about as long as it takes to copy 20 n jobs.
@@ -220,7 +234,7 @@ class Planner {
   void note_unfit_nodes(const LiveJob& live, double now);
   void note_slow_nodes(LiveJob& live, const Profile& profile);
   void expect_rail(LiveJob& live);
-  void save_coefficients(const LiveJob& live);
+  void save_coefficients(LiveJob& live);
   // Has the job's scale table made soon. The tables are made one at a time, in at most a fifth of the loop's time.
   void save_scale(LiveJob& live);
   void make_next_scale();
@@ -254,7 +268,11 @@ class Planner {
   std::map<JobId, LiveJob> jobs_;
   std::unordered_map<const wire::Connection*, JobId> by_link_;  // each message asks for its sender's job
   std::map<uid_t, std::size_t> jobs_by_user_;                   // of jobs_
-  std::map<uid_t, std::size_t> running_by_user_;                // in the last snapshot, without extensions
+  struct Running {
+    std::size_t jobs = 0, with_gpus = 0;  // without extensions
+    std::size_t gpus = 0;                 // with those of extensions
+  };
+  std::map<uid_t, Running> running_by_user_;  // in the last snapshot
   // An answer of Slurm's counts for launchers that came before it was asked for: those in applicants_.
   std::deque<Applicant> applicants_, next_applicants_;
   std::set<JobId> scale_due_;  // jobs whose scale table is to be made
@@ -284,7 +302,9 @@ class Planner {
   // are written again and again. Enough for a job that is reconfigured without pause.
   Spending acts_{{15, 0.25}, {15, 0.25}};
   Spending transitions_{{200, 4}, {200, 4}};
-  Spending writes_{{4 << 20, 128 << 10}, {4 << 20, 64 << 10}};
+  Spending writes_{{4 << 20, 128 << 10}, {4 << 20, 64 << 10}, {512 << 20, 16 << 20}};
+  LoopTime loop_time_;
+  UserLog log_{[this](uid_t user) { return elastic_jobs_of(user); }};
   std::optional<double> submitted_at_;
   std::shared_ptr<const SlurmSnapshot> last_;
   std::shared_ptr<const std::vector<Weighed>> weighed_ = std::make_shared<const std::vector<Weighed>>();

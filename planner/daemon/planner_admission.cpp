@@ -2,6 +2,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/core/error.hpp"
 #include "planner/daemon/clock.hpp"
@@ -17,6 +18,20 @@ namespace {
 constexpr double kAdmitting = 0.05;
 // Largest frame of a launcher: what a newcomer may send, and room for each GPU in plans and profile.
 constexpr std::size_t kBytesPerGpu = 4096;
+
+// Charges the loop's time from here on to the user.
+class Admission {
+ public:
+  Admission(Planner& planner, uid_t user) : planner_(planner), user_(user), begin_(thread_seconds()) {}
+  Admission(const Admission&) = delete;
+  Admission& operator=(const Admission&) = delete;
+  ~Admission() { planner_.charge_time(user_, thread_seconds() - begin_); }
+
+ private:
+  Planner& planner_;
+  const uid_t user_;
+  const double begin_;
+};
 
 }  // namespace
 
@@ -50,6 +65,7 @@ void Planner::admit_applicants(const SlurmSnapshot& slurm) {
     const JobId id = applicant.message.job.id;
     const SlurmJob* job = slurm.alive(id);
     const uid_t uid = link->peer().uid;
+    const Admission admission(*this, uid);
     std::string why;
     if (job == nullptr || job->state != SlurmJobState::running) why = "Slurm does not say that it is running";
     else if (uid != 0 && job->uid != uid)
@@ -68,7 +84,8 @@ void Planner::admit_applicants(const SlurmSnapshot& slurm) {
         lost(id, link);
       }
     }
-    spdlog::warn("job {}: launcher at {} (uid {}) refused: {}", id, link->peer().address, uid, why);
+    log_.line(uid, spdlog::level::warn, "job {}: launcher at {} (uid {}) refused: {}", id, link->peer().address, uid,
+              why);
     link->send(wire::Refused{"job " + std::to_string(id) + ": " + why});
     link->close();
   }
@@ -103,11 +120,14 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   live.job.held = store_.held(slurm.id);
   if (fresh) live.usage = store_.training(slurm.id).value_or(TrainingUsage{});
   live.usage.report(live.job, clock_seconds());
-  take_profile(live);
-  note_pause(live);
   may_write(live, clock_seconds());
+  // What was measured of a job is kept beside its record, so the record is written first.
+  auto profile = std::exchange(live.job.profile, std::nullopt);
   save(live, clock_seconds());
   charge_writes(live, clock_seconds());
+  live.job.profile = std::move(profile);
+  take_profile(live);
+  note_pause(live);
   link->limit_frames(
       std::min(wire::kMaxFrame, wire::kMaxNewcomer + static_cast<std::size_t>(most_gpus(live)) * kBytesPerGpu),
       wire::kFrameTime);
@@ -115,23 +135,49 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   live.start_planned = false;
   live.told.clear();
   tell_known(live);
-  spdlog::info("job {}: launcher {} (uid {}, process {} on {}), {} extension(s), generation {}", slurm.id,
-               again ? "is back" : "registered", slurm.uid, message.pid, live.host, live.job.extensions.size(),
-               live.job.generation);
+  log_.line(slurm.uid, spdlog::level::info,
+            "job {}: launcher {} (uid {}, process {} on {}), {} extension(s), generation {}", slurm.id,
+            again ? "is back" : "registered", slurm.uid, message.pid, live.host, live.job.extensions.size(),
+            live.job.generation);
 }
 
 std::size_t Planner::jobs_of(uid_t user) const {
-  const auto count = [user](const std::map<uid_t, std::size_t>& by_user) {
-    const auto found = by_user.find(user);
-    return found == by_user.end() ? 0 : found->second;
-  };
-  return std::max(count(jobs_by_user_), count(running_by_user_));
+  const auto registered = jobs_by_user_.find(user);
+  const auto running = running_by_user_.find(user);
+  return std::max(registered == jobs_by_user_.end() ? 0 : registered->second,
+                  running == running_by_user_.end() ? 0 : running->second.jobs);
 }
+
+std::size_t Planner::elastic_jobs_of(uid_t user) const {
+  const auto registered = jobs_by_user_.find(user);
+  const std::size_t known = registered == jobs_by_user_.end() ? 0 : registered->second;
+  const auto running = running_by_user_.find(user);
+  if (running == running_by_user_.end()) return std::min(known, kJobsWithoutGpus);
+  return std::min(std::max(known, running->second.with_gpus), running->second.gpus + kJobsWithoutGpus);
+}
+
+std::size_t Planner::weight_of(uid_t user) const {
+  const auto running = running_by_user_.find(user);
+  return elastic_jobs_of(user) + (running == running_by_user_.end() ? 0 : running->second.gpus);
+}
+
+void Planner::charge_time(uid_t user, double seconds) {
+  loop_time_.charge(user, weight_of(user), clock_seconds(), seconds);
+}
+
+double Planner::time_until(uid_t user) { return loop_time_.wait(user, weight_of(user), clock_seconds()); }
 
 void Planner::count_running(const SlurmSnapshot& slurm) {
   running_by_user_.clear();
-  for (const auto& [id, job] : slurm.jobs)
-    if (job.state == SlurmJobState::running && job.partition != settings_.partition) ++running_by_user_[job.uid];
+  for (const auto& [id, job] : slurm.jobs) {
+    if (job.state != SlurmJobState::running) continue;
+    Running& running = running_by_user_[job.uid];
+    const auto gpus = static_cast<std::size_t>(gpus_of(job));
+    running.gpus += gpus;
+    if (job.partition == settings_.partition) continue;
+    ++running.jobs;
+    running.with_gpus += gpus > 0 ? 1 : 0;
+  }
 }
 
 void Planner::count_out(uid_t user) {

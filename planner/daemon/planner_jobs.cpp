@@ -74,8 +74,9 @@ void Planner::note_unfit_nodes(const LiveJob& live, double now) {
   std::string names = fresh.front();
   for (std::size_t i = 1; i < std::min(fresh.size(), kNamed); ++i) names += ", " + fresh[i];
   if (fresh.size() > kNamed) names += " and " + std::to_string(fresh.size() - kNamed) + " more";
-  spdlog::warn("node {}: workers of job {} have died there again and again; espalier show nodes tells of all such jobs",
-               names, live.job.id);
+  log_.line(live.job.uid, spdlog::level::warn,
+            "node {}: workers of job {} have died there again and again; espalier show nodes tells of all such jobs",
+            names, live.job.id);
 }
 
 void Planner::measure(LiveJob& live) {
@@ -113,7 +114,7 @@ bool Planner::take_back(LiveJob& live, std::int64_t steps) {
   try {
     propose(live, std::move(record));
   } catch (const Error& error) {  // e.g. the store is full. Uncaught, it would close the launcher's connection.
-    spdlog::error("job {}: its growth stays: {}", live.job.id, error.what());
+    log_.line(live.job.uid, spdlog::level::err, "job {}: its growth stays: {}", live.job.id, error.what());
     live.before_growth.reset();
     return false;
   }
@@ -135,7 +136,8 @@ void Planner::transition(const wire::Transition& message) {
   const auto found = jobs_.find(message.job);
   if (found == jobs_.end()) return;
   const uid_t user = found->second.job.uid;
-  if (!transitions_.take(user, jobs_of(user), clock_seconds())) return tell_excess(found->second, "transitions");
+  if (!transitions_.take(user, elastic_jobs_of(user), clock_seconds()))
+    return tell_excess(found->second, "transitions");
   wire::Transition clean = message;
   for (std::string* text : {&clean.from, &clean.event, &clean.to}) *text = printable(*text, 40);
   store_.add(clean, user);
@@ -159,12 +161,13 @@ void Planner::outcome(const wire::Outcome& message) {
     // replaced since. It may then lack the decision, or hold another job's decision under its
     // number.
     if (!record || record->decision.job != message.job) {
-      spdlog::warn("job {}: outcome of decision {}, which the store does not have for it; ignored", message.job,
-                   message.decision);
+      log_.line(live.job.uid, spdlog::level::warn,
+                "job {}: outcome of decision {}, which the store does not have for it; ignored", message.job,
+                message.decision);
       return;
     }
   } else {  // the launcher acted by itself
-    if (!acts_.take(live.job.uid, jobs_of(live.job.uid), now)) return tell_excess(live, "acts of their own");
+    if (!acts_.take(live.job.uid, elastic_jobs_of(live.job.uid), now)) return tell_excess(live, "acts of their own");
     record.emplace();
     record->uid = live.job.uid;
     Decision& own = record->decision;
@@ -201,7 +204,7 @@ void Planner::lost(JobId id, const wire::ConnectionPtr& link) {
   if (found == jobs_.end() || found->second.link != link) return;
   by_link_.erase(link.get());
   found->second.link.reset();
-  spdlog::warn("job {}: connection to its launcher lost", id);
+  log_.line(found->second.job.uid, spdlog::level::warn, "job {}: connection to its launcher lost", id);
   think_for(found->second.job.uid, Trigger::node_down);
 }
 
@@ -222,7 +225,7 @@ void Planner::bye(JobId id, int exit_code) {
     count_out(*user);
   }
   store_.end(id, exit_code, clock_seconds());
-  spdlog::info("job {}: its launcher is done, exit code {}", id, exit_code);
+  if (user) log_.line(*user, spdlog::level::info, "job {}: its launcher is done, exit code {}", id, exit_code);
   if (user) think_for(*user, Trigger::gpus_released);
 }
 
@@ -260,7 +263,9 @@ void Planner::hold(JobId id, bool held) {
   store_.hold(id, held);
   const auto found = jobs_.find(id);
   if (found != jobs_.end()) found->second.job.held = held;
-  spdlog::info("job {}: {}", id, held ? "held: it will not grow" : "released: it may grow");
+  const SlurmJob* const job = last_ ? last_->alive(id) : nullptr;
+  log_.line(job != nullptr ? job->uid : 0, spdlog::level::info, "job {}: {}", id,
+            held ? "held: it will not grow" : "released: it may grow");
   if (!held && found != jobs_.end()) think_for(found->second.job.uid, Trigger::user);
 }
 

@@ -41,17 +41,18 @@ template void Planner::check_gpus(LiveJob&, const wire::Outcome&) const;
 
 bool Planner::may_write(const LiveJob& live, double now) {
   store_.take_written();  // others wrote it
-  return writes_.left(live.job.uid, jobs_of(live.job.uid), now);
+  return writes_.left(live.job.uid, elastic_jobs_of(live.job.uid), now);
 }
 
 void Planner::charge_writes(const LiveJob& live, double now) {
-  writes_.charge(live.job.uid, jobs_of(live.job.uid), now, static_cast<double>(store_.take_written()));
+  writes_.charge(live.job.uid, elastic_jobs_of(live.job.uid), now, static_cast<double>(store_.take_written()));
 }
 
 void Planner::tell_excess(LiveJob& live, const char* what) {
   if (!std::exchange(live.excess_told, true))
-    spdlog::warn("job {}: the launchers of uid {} report more {} than can be; the excess is not recorded", live.job.id,
-                 live.job.uid, what);
+    log_.line(live.job.uid, spdlog::level::warn,
+              "job {}: the launchers of uid {} report more {} than can be; the excess is not recorded", live.job.id,
+              live.job.uid, what);
 }
 
 }  // namespace espalier

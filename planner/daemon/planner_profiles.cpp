@@ -46,11 +46,11 @@ Json pipeline_of(const ElasticJob& job, const JobCoefficients& known, const Site
 // What is learnt is worth less than the connection to the launcher: it stays when the store cannot
 // be written.
 template <class Write>
-void written(JobId job, const Write& write) {
+void written(UserLog& log, const ElasticJob& job, const Write& write) {
   try {
     write();
   } catch (const Error& error) {
-    spdlog::error("job {}: what was measured of it is not kept: {}", job, error.what());
+    log.line(job.uid, spdlog::level::err, "job {}: what was measured of it is not kept: {}", job.id, error.what());
   }
 }
 
@@ -72,7 +72,7 @@ void Planner::take_profile(LiveJob& live) {
   if (!profile || !live.job.plan || profile->plan != *live.job.plan || !site_) return;
   if (const std::string why = unfit(*profile, *live.job.plan, live.job.model); !why.empty()) {
     if (std::exchange(live.unfit_profile, why) != why)
-      spdlog::warn("job {}: {}; the profile is not used", live.job.id, printable(why));
+      log_.line(live.job.uid, spdlog::level::warn, "job {}: {}; the profile is not used", live.job.id, printable(why));
     return;
   }
   live.driver = profile->driver;
@@ -82,8 +82,9 @@ void Planner::take_profile(LiveJob& live) {
   const std::string known_trouble = live.profiles.trouble();
   switch (live.profiles.add(*site_, *profile, live.job.generation)) {
     case ProfileBook::News::ready:
-      spdlog::info("job {}: measured after step {} (its profile is of step {}); it is planned with that from now on",
-                   live.job.id, live.job.step, profile->step);
+      log_.line(live.job.uid, spdlog::level::info,
+                "job {}: measured after step {} (its profile is of step {}); it is planned with that from now on",
+                live.job.id, live.job.step, profile->step);
       save_coefficients(live);
       save_scale(live);
       learn_profile(live, live.profiles.spread());
@@ -92,7 +93,8 @@ void Planner::take_profile(LiveJob& live) {
       break;
     case ProfileBook::News::unusable:
       if (live.profiles.trouble() != known_trouble)
-        spdlog::warn("job {}: {}; the profile is not used", live.job.id, printable(live.profiles.trouble()));
+        log_.line(live.job.uid, spdlog::level::warn, "job {}: {}; the profile is not used", live.job.id,
+                  printable(live.profiles.trouble()));
       break;
     case ProfileBook::News::taken:
       save_coefficients(live);
@@ -107,8 +109,8 @@ void Planner::note_slow_nodes(LiveJob& live, const Profile& profile) {
   const auto shares = compute_shares(*site_, profile);
   for (const auto& [node, share] : shares)
     if (share < kSlowNode && live.slow_told.insert(node).second)  // once: a user's profiles must not fill the log
-      spdlog::warn("node {}: computes at {}% of its like, as job {} measured", node, std::lround(100 * share),
-                   live.job.id);
+      log_.line(live.job.uid, spdlog::level::warn, "node {}: computes at {}% of its like, as job {} measured", node,
+                std::lround(100 * share), live.job.id);
   slow_nodes_.note(live.job.uid, live.job.id, shares, clock_seconds());
 }
 
@@ -121,8 +123,10 @@ void Planner::expect_rail(LiveJob& live) {
   live.profiles.expect_rail(usual_rail(rows, job));
 }
 
-void Planner::save_coefficients(const LiveJob& live) {
+void Planner::save_coefficients(LiveJob& live) {
   if (!site_) return;
+  const double now = clock_seconds();
+  if (!may_write(live, now)) return tell_excess(live, "profiles");
   const ProfileBook& book = live.profiles;
   const auto known = book.latest(*site_);
   if (!known) return;
@@ -141,7 +145,8 @@ void Planner::save_coefficients(const LiveJob& live) {
                        {"time", clock_seconds()},
                        {"pipeline", pipeline_of(live.job, *known, *site_)},
                        {"job", description(live.job)}};
-  written(live.job.id, [&] { store_.save_coefficients(live.job.id, record); });
+  written(log_, live.job, [&] { store_.save_coefficients(live.job.id, record); });
+  charge_writes(live, now);
 }
 
 // A restarted planner plans with what the job had measured before, and measures nothing anew.
@@ -154,8 +159,8 @@ bool Planner::restore(LiveJob& live) {
   allow_present_degrees(*own, live.job);
   live.profiles.restore(*site_, std::move(*own), stored->value("generation", -1),
                         stored->value("step", std::int64_t{-1}), stored->value("spread", 0.0));
-  spdlog::info("job {}: it is planned with what it measured until step {}", live.job.id,
-               stored->value("step", std::int64_t{-1}));
+  log_.line(live.job.uid, spdlog::level::info, "job {}: it is planned with what it measured until step {}", live.job.id,
+            stored->value("step", std::int64_t{-1}));
   return true;
 }
 
@@ -181,8 +186,8 @@ void Planner::recall(LiveJob& live) {
     if (!row.coefficients.is_null()) live.recalled_rows.push_back(row.id);
   live.profiles.recall(*site_, std::move(*known));
   save_coefficients(live);
-  spdlog::info("job {}: planned with what earlier jobs like it measured (profile {})", live.job.id,
-               live.recalled_rows.front());
+  log_.line(live.job.uid, spdlog::level::info, "job {}: planned with what earlier jobs like it measured (profile {})",
+            live.job.id, live.recalled_rows.front());
   think_for(live.job.uid, Trigger::profile_ready);
 }
 
@@ -202,11 +207,14 @@ std::optional<Knowledge> Planner::row_of(const LiveJob& live) const {
 }
 
 void Planner::learn_profile(LiveJob& live, double spread) {
+  const double now = clock_seconds();
+  if (!may_write(live, now)) return tell_excess(live, "profiles");
   auto row = row_of(live);
   const auto measured = row ? live.profiles.measured(*site_) : std::nullopt;
   if (!measured) return;
   learn(*row, *measured, spread, *site_);
-  written(live.job.id, [&] { store_.save(*row); });
+  written(log_, live.job, [&] { store_.save(*row); });
+  charge_writes(live, now);
 }
 
 // A recovery teaches nothing: nobody chose or prepared it. Nor does the start of a job: it begins with no
@@ -221,7 +229,7 @@ void Planner::learn_change(const LiveJob& live, const DecisionRecord& record) {
   if (!row) return;
   if (record.decision.pause_ms > 0) row->pause.add(record.decision.pause_ms / 1000);
   if (started) row->start.add(start->second / 1000);
-  written(live.job.id, [&] { store_.save(*row); });
+  written(log_, live.job, [&] { store_.save(*row); });
 }
 
 // The cost of a reconfiguration of this job: the mean of its last three pauses.

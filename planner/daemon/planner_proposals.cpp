@@ -170,8 +170,8 @@ void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
   store_.update(record);
   const Decision& decision = record.decision;
   const bool committed = decision.outcome == "committed";
-  spdlog::log(committed ? spdlog::level::info : spdlog::level::warn, "decision {}: job {}: {}", decision.id,
-              decision.job, decision.outcome);
+  log_.line(live.job.uid, committed ? spdlog::level::info : spdlog::level::warn, "decision {}: job {}: {}", decision.id,
+            decision.job, decision.outcome);
   if (decision.kind != DecisionKind::start) {  // a start is no reconfiguration: nothing has to rest after it
     live.failures = committed ? 0 : std::min(live.failures + 1, 6);
     live.last_change = now;

@@ -65,18 +65,21 @@ void Planner::make_scale(LiveJob& live) {
   if (settings_.scheduler.flextrain) options.elasticity = settings_.scheduler.flextrain->elasticity;
   // The lists of other schedules than 1F1B take long to simulate.
   if (!forms_of(job).empty()) options.most_entries = 8;
+  const double now = clock_seconds();
+  if (!may_write(live, now)) return tell_excess(live, "profiles");
   try {
     Json rows = Json::array();
     for (const ScaleEntry& entry : predicted_scale(job, *site_, *measured, options)) rows.push_back(scale_row(entry));
     const bool stages_alone = options.elasticity == Elasticity::pipeline;
     store_.save_scale(job.id, {{"job", job.id},
-                               {"time", clock_seconds()},
+                               {"time", now},
                                {"step", live.profiles.step()},
                                {"measured_step_seconds", job.step_seconds},
                                {"scales", stages_alone ? "stages" : "stages and replicas"},
                                {"rows", std::move(rows)}});
+    charge_writes(live, now);
   } catch (const std::exception& error) {  // it runs as a callback of the loop, which would end espalierd
-    spdlog::info("job {}: no scale table: {}", job.id, error.what());
+    log_.line(job.uid, spdlog::level::info, "job {}: no scale table: {}", job.id, error.what());
   }
 }
 

@@ -41,7 +41,7 @@ void Planner::plan_starts(const SlurmSnapshot& slurm) {
     try {
       plan_start(live, slurm);
     } catch (const Error& error) {  // its launcher finds the same and tells its user
-      spdlog::warn("job {}: {}", id, error.what());
+      log_.line(job.uid, spdlog::level::warn, "job {}: {}", id, error.what());
       live.link->send(wire::Unplanned{error.what()});
     }
     if (settings_.shadow) live.link->send(wire::Unplanned{"the planner runs in shadow mode"});

@@ -1,8 +1,7 @@
 #include "planner/daemon/question_thread.hpp"
 
-#include <time.h>
-
 #include "planner/core/error.hpp"
+#include "planner/daemon/clock.hpp"
 
 namespace espalier {
 namespace {
@@ -12,12 +11,6 @@ constexpr int kNice = 5;
 constexpr std::size_t kMostWaiting = 64;  // QuestionDesk gives far fewer at once
 
 }  // namespace
-
-double thread_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
 
 QuestionThread::QuestionThread(wire::Loop& loop, Planner& planner, const Answers& answers, const std::string& store)
     : planner_(planner),

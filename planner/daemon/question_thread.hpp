@@ -35,7 +35,4 @@ class QuestionThread {
   wire::SideThread thread_;              // ends first
 };
 
-// Seconds that the calling thread has computed.
-double thread_seconds();
-
 }  // namespace espalier

@@ -247,10 +247,12 @@ Json QueueProfiles::report(const Json& arguments, const SlurmJob& waiting) {
     row.profiled->foreseen = foresee(job);
     planner_.store().save(row);
   } catch (const std::exception& error) {  // the profile is kept, and the start finds its plan without
-    spdlog::warn("job {}: its start cannot be foreseen: {}", waiting.id, error.what());
+    planner_.log().line(waiting.uid, spdlog::level::warn, "job {}: its start cannot be foreseen: {}", waiting.id,
+                        error.what());
   }
-  spdlog::info("job {}: while it waits, {} stage(s) of \"{}\" were profiled on {} (profile {})", waiting.id,
-               stages.size(), form, told->type, row.id);
+  planner_.log().line(waiting.uid, spdlog::level::info,
+                      "job {}: while it waits, {} stage(s) of \"{}\" were profiled on {} (profile {})", waiting.id,
+                      stages.size(), form, told->type, row.id);
   return {{"foreseen", row.profiled->foreseen}};
 }
 

@@ -134,6 +134,8 @@ void Store::save(const ElasticJob& job, double now) {
       .bind(job.id, job.uid, bytes, now, text)
       .run();
   s_->add(owner, &Statements::Usage::job_bytes, -before);
+  // Slurm has given the number again: what is there was measured of another user's job.
+  if (owner != job.uid && before > 0) s_->forget_measured(job.id);
   s_->add(job.uid, &Statements::Usage::job_bytes, bytes);
   s_->written += text.size();
   trim();
@@ -145,11 +147,13 @@ void Store::end(JobId job, int exit_code, double now) {
 }
 
 void Store::save_coefficients(JobId job, const Json& coefficients) {
-  s_->db.prepare("INSERT OR REPLACE INTO coefficients(job, record) VALUES(?,?)").bind(job, coefficients.dump()).run();
+  s_->save_measured("coefficients", &Statements::Measured::coefficients, job, coefficients.dump());
+  trim();
 }
 
 void Store::save_scale(JobId job, const Json& table) {
-  s_->db.prepare("INSERT OR REPLACE INTO scale_tables(job, record) VALUES(?,?)").bind(job, table.dump()).run();
+  s_->save_measured("scale_tables", &Statements::Measured::scale, job, table.dump());
+  trim();
 }
 
 void Store::hold(JobId job, bool held) {

@@ -18,7 +18,9 @@ namespace espalier {
 // loses the oldest ones first: no user can push out what others have left.
 struct StoreLimits {
   std::int64_t decisions = 20000, transitions = 200000;  // rows
-  std::int64_t bytes = std::int64_t{512} << 20;          // of text, in decisions, transitions and jobs
+  std::int64_t bytes =
+      std::int64_t{512}
+      << 20;  // of text, in decisions, transitions, jobs, what was measured of them, and what they taught
 };
 
 class Store : public StoreReader {
@@ -44,7 +46,8 @@ class Store : public StoreReader {
   void save(const ElasticJob& job, double now);
   void end(JobId job, int exit_code, double now);
   std::vector<JobId> open_jobs();  // not ended
-  // The job's coefficients. They are kept as long as the job's record.
+  // The job's coefficients. They are kept as long as the job's record, and count for its user. Throws Error when they
+  // are longer than kMostRow.
   void save_coefficients(JobId job, const Json& coefficients);
   // The job's scale table (planner/core/schedule/flextrain/predicted_scale.hpp), kept as long.
   void save_scale(JobId job, const Json& table);

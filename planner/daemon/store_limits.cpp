@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/core/error.hpp"
 #include "planner/daemon/store_statements.hpp"
 
 namespace espalier {
@@ -32,6 +33,55 @@ void Store::Statements::count() {
        &Usage::decision_bytes);
   each("SELECT uid, count(*), 0 FROM transitions GROUP BY uid", &Usage::transitions, nullptr);
   each("SELECT uid, count(*), coalesce(sum(bytes), 0) FROM jobs GROUP BY uid", nullptr, &Usage::job_bytes);
+  each("SELECT uid, count(*), coalesce(sum(length(job) + length(record)), 0) FROM knowledge GROUP BY uid", nullptr,
+       &Usage::knowledge_bytes);
+  measured.clear();
+  const auto of_jobs = [&](const char* select, std::int64_t Measured::*bytes) {
+    auto query = db.prepare(select);
+    while (query.step()) {
+      Measured& one = measured[static_cast<JobId>(query.integer(0))];
+      one.uid = static_cast<std::uint32_t>(query.integer(1));
+      one.*bytes = query.integer(2);
+      add(one.uid, &Usage::job_bytes, one.*bytes);
+    }
+  };
+  of_jobs(
+      "SELECT coefficients.job, coalesce(jobs.uid, 0), length(coefficients.record) FROM coefficients"
+      " LEFT JOIN jobs ON jobs.id=coefficients.job",
+      &Measured::coefficients);
+  of_jobs(
+      "SELECT scale_tables.job, coalesce(jobs.uid, 0), length(scale_tables.record) FROM scale_tables"
+      " LEFT JOIN jobs ON jobs.id=scale_tables.job",
+      &Measured::scale);
+}
+
+void Store::Statements::save_measured(const char* table, std::int64_t Measured::*bytes, JobId job,
+                                      const std::string& text) {
+  if (text.size() > kMostRow)
+    throw Error("store: what was measured of job " + std::to_string(job) + " is longer than a row may be");
+  db.prepare(std::string("INSERT OR REPLACE INTO ") + table + "(job, record) VALUES(?,?)").bind(job, text).run();
+  const auto [at, fresh] = measured.try_emplace(job);
+  if (fresh)
+    if (auto owner = db.prepare("SELECT uid FROM jobs WHERE id=?"); owner.bind(job).step())
+      at->second.uid = static_cast<std::uint32_t>(owner.integer(0));
+  const auto size = static_cast<std::int64_t>(text.size());
+  add(at->second.uid, &Usage::job_bytes, size - std::exchange(at->second.*bytes, size));
+  written += text.size();
+}
+
+void Store::Statements::forget_measured(JobId job) {
+  const auto at = measured.find(job);
+  if (at == measured.end()) return;
+  db.prepare("DELETE FROM coefficients WHERE job=?").bind(job).run();
+  db.prepare("DELETE FROM scale_tables WHERE job=?").bind(job).run();
+  add(at->second.uid, &Usage::job_bytes, -at->second.coefficients - at->second.scale);
+  measured.erase(at);
+}
+
+void Store::Statements::count_knowledge(std::uint32_t uid) {
+  auto sum = db.prepare("SELECT coalesce(sum(length(job) + length(record)), 0) FROM knowledge WHERE uid=?");
+  const std::int64_t bytes = sum.bind(uid).step() ? sum.integer(0) : 0;
+  add(uid, &Usage::knowledge_bytes, bytes - used[uid].knowledge_bytes);
 }
 
 bool Store::Statements::drop_decisions(std::uint32_t uid, std::int64_t most) {
@@ -71,12 +121,21 @@ bool Store::Statements::drop_jobs(std::uint32_t uid, std::int64_t most) {
   }
   for (const std::int64_t id : gone) {
     db.prepare("DELETE FROM jobs WHERE id=?").bind(id).run();
-    db.prepare("DELETE FROM coefficients WHERE job=?").bind(id).run();
-    db.prepare("DELETE FROM scale_tables WHERE job=?").bind(id).run();
+    forget_measured(static_cast<JobId>(id));
     db.prepare("DELETE FROM trainings WHERE job=?").bind(id).run();
     db.prepare("DELETE FROM allocations WHERE anchor=?").bind(id).run();
   }
   add(uid, &Usage::job_bytes, -bytes);
+  return !gone.empty();
+}
+
+bool Store::Statements::drop_knowledge(std::uint32_t uid, std::int64_t most) {
+  auto oldest = db.prepare("SELECT id FROM knowledge WHERE uid=? ORDER BY updated, id LIMIT ?");
+  oldest.bind(uid, most);
+  std::vector<std::int64_t> gone;
+  while (oldest.step()) gone.push_back(oldest.integer(0));
+  for (const std::int64_t id : gone) db.prepare("DELETE FROM knowledge WHERE id=?").bind(id).run();
+  count_knowledge(uid);
   return !gone.empty();
 }
 
@@ -101,11 +160,13 @@ void Store::trim() {
     const std::uint32_t uid = greatest(s.used, [](const Usage& one) { return one.bytes(); });
     const Usage& most = s.used[uid];
     const std::int64_t transitions = most.transitions * Statements::kTransitionBytes;
-    const bool dropped = most.decision_bytes >= std::max(transitions, most.job_bytes) ? s.drop_decisions(uid, 1)
-                         : transitions >= most.job_bytes                              ? s.drop_transitions(uid, kAtOnce)
-                                                                                      : s.drop_jobs(uid, 1);
+    const std::int64_t largest = std::max({most.decision_bytes, transitions, most.job_bytes, most.knowledge_bytes});
+    const bool dropped = most.decision_bytes == largest    ? s.drop_decisions(uid, 1)
+                         : transitions == largest          ? s.drop_transitions(uid, kAtOnce)
+                         : most.knowledge_bytes == largest ? s.drop_knowledge(uid, 1)
+                                                           : s.drop_jobs(uid, 1);
     // What is left may be of jobs that run: their rows are bounded in number by Slurm.
-    if (!dropped && !s.drop_decisions(uid, 1) && !s.drop_transitions(uid, kAtOnce)) break;
+    if (!dropped && !s.drop_decisions(uid, 1) && !s.drop_transitions(uid, kAtOnce) && !s.drop_knowledge(uid, 1)) break;
   }
 }
 

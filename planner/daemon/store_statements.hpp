@@ -13,13 +13,21 @@ namespace espalier {
 struct Store::Statements {
   // What one user's rows take.
   struct Usage {
-    std::int64_t decisions = 0, decision_bytes = 0, transitions = 0, job_bytes = 0;
-    std::int64_t bytes() const { return decision_bytes + transitions * kTransitionBytes + job_bytes; }
+    std::int64_t decisions = 0, decision_bytes = 0, transitions = 0;
+    std::int64_t job_bytes = 0;  // with what was measured of the jobs
+    std::int64_t knowledge_bytes = 0;
+    std::int64_t bytes() const { return decision_bytes + transitions * kTransitionBytes + job_bytes + knowledge_bytes; }
   };
   static constexpr std::int64_t kTransitionBytes = 160;  // its texts are cut to 40 bytes each
 
   Database& db;
   StoreLimits limits;
+  // What was measured of a job: its coefficients and its scale table. They count for the user of the job's record.
+  struct Measured {
+    std::uint32_t uid = 0;
+    std::int64_t coefficients = 0, scale = 0;  // bytes
+  };
+  std::map<JobId, Measured> measured;
   std::map<std::uint32_t, Usage> used;
   Usage all;
   std::size_t written = 0;
@@ -38,10 +46,15 @@ struct Store::Statements {
     used[uid].*what += number;
     all.*what += number;
   }
+  // Writes one of the two and counts it. Throws Error when the text is longer than a row may be.
+  void save_measured(const char* table, std::int64_t Measured::*bytes, JobId job, const std::string& text);
+  void forget_measured(JobId job);
+  void count_knowledge(std::uint32_t uid);
   // Each removes the user's oldest rows, at most `most`. False: there are none to remove.
   bool drop_decisions(std::uint32_t uid, std::int64_t most);
   bool drop_transitions(std::uint32_t uid, std::int64_t most);
-  bool drop_jobs(std::uint32_t uid, std::int64_t most);  // ended ones
+  bool drop_jobs(std::uint32_t uid, std::int64_t most);  // ended ones, with what was measured of them
+  bool drop_knowledge(std::uint32_t uid, std::int64_t most);
 
   std::vector<JobId> ids(const char* select) {
     auto query = db.prepare(select);

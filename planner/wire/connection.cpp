@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "planner/core/error.hpp"
+#include "planner/wire/thread_time.hpp"
 
 namespace espalier::wire {
 namespace {
@@ -14,6 +15,21 @@ constexpr std::size_t kMaxOutput = 16u << 20;
 constexpr std::size_t kMaxReason = 400;
 constexpr Loop::Milliseconds kLoginTime{5000};
 constexpr int kFramesAtOnce = 4;
+
+// Tells the owner what a frame has cost, also where decoding or handling it throws.
+class Cost {
+ public:
+  explicit Cost(const std::function<void(double)>& tell) : tell_(tell), begin_(tell ? thread_seconds() : 0) {}
+  Cost(const Cost&) = delete;
+  Cost& operator=(const Cost&) = delete;
+  ~Cost() {
+    if (tell_) tell_(thread_seconds() - begin_);
+  }
+
+ private:
+  const std::function<void(double)> tell_;  // a copy: the frame may close the connection
+  const double begin_;
+};
 }  // namespace
 
 std::shared_ptr<BufferedConnection> BufferedConnection::start(Loop& loop, Descriptor socket, Side side,
@@ -47,6 +63,7 @@ std::shared_ptr<BufferedConnection> BufferedConnection::start(Loop& loop, Descri
 }
 
 BufferedConnection::~BufferedConnection() {
+  if (pending) pending->bytes -= counted_;
   if (buffer_ != nullptr) bufferevent_free(buffer_);
 }
 
@@ -103,23 +120,49 @@ void BufferedConnection::take_frames() {
     for (int taken = 0; open() && !overflown_ && !asking_; ++taken) {
       if (taken == kFramesAtOnce && frame_waits()) {
         more_ = true;
+        count_input();
         bufferevent_disable(buffer_, EV_READ);
         loop_.defer([keep] {
           if (keep->open()) keep->take_frames();
         });
         return;
       }
+      if (!frame_waits()) break;
+      if (may_take && !may_take()) return rest();
+      const Cost cost(on_taken);
       Frame frame;
       if (!next_frame(frame)) break;
       handle(frame);
     }
     if (!open() || overflown_ || asking_) return;
+    count_input();
+    if (pending && pending->bytes > pending->most && counted_ > 0)
+      throw Error("stream: too much of unfinished messages has come; send one message after the other");
     watch_unfinished();
     if (ended_) return lose(*ended_);
     if (paused) bufferevent_enable(buffer_, EV_READ);
   } catch (const std::exception& error) {  // no peer's message may end this process
     refuse(std::string(error.what()).substr(0, kMaxReason));
   }
+}
+
+// The owner calls resume(). Frames wait as they do for the loop's next turn.
+void BufferedConnection::rest() {
+  more_ = resting_ = true;
+  frame_deadline_.reset();
+  count_input();
+  bufferevent_disable(buffer_, EV_READ);
+}
+
+void BufferedConnection::resume() {
+  if (std::exchange(resting_, false) && open()) take_frames();
+}
+
+void BufferedConnection::count_input() {
+  if (!pending) return;
+  const std::size_t now = buffer_ == nullptr ? 0 : evbuffer_get_length(bufferevent_get_input(buffer_));
+  pending->bytes = pending->bytes - counted_ + now;
+  counted_ = now;
 }
 
 std::size_t BufferedConnection::frame_limit() const { return state_ == State::ready ? most_frame_ : kMaxStranger; }
@@ -259,6 +302,7 @@ void BufferedConnection::lose(const std::string& why) {
     bufferevent_free(buffer_);
     buffer_ = nullptr;
   }
+  count_input();
   const auto failed = std::exchange(on_failed_, nullptr);
   const auto closed = std::exchange(on_closed, nullptr);
   on_frame = nullptr;

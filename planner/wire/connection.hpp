@@ -33,6 +33,7 @@ class BufferedConnection final : public Connection {
   void send_encoded(std::string bytes) override;
   void close() override;
   void limit_frames(std::size_t most, Loop::Milliseconds within) override;
+  void resume() override;
   std::size_t unread() const override;
   // Whether the peer has not proved yet who it is.
   bool is_stranger() const { return state_ == State::greeting; }
@@ -47,6 +48,8 @@ class BufferedConnection final : public Connection {
   bool open() const { return state_ != State::closing && state_ != State::closed; }
   std::size_t frame_limit() const;
   void take_frames();
+  void rest();
+  void count_input();
   bool frame_waits() const;
   bool next_frame(Frame& frame);
   void watch_unfinished();
@@ -74,6 +77,8 @@ class BufferedConnection final : public Connection {
   std::shared_ptr<SideThread> munge_;
   bool asking_ = false;                       // MUNGE is being asked; frames wait
   bool more_ = false;                         // frames wait for the loop's next turn
+  bool resting_ = false;                      // the owner takes no frame now
+  std::size_t counted_ = 0;                   // bytes of this connection in `pending`
   bool overflown_ = false;                    // the peer does not read and is about to be closed
   std::optional<std::string> ended_;          // why the stream ended behind those frames
   std::shared_ptr<BufferedConnection> self_;  // keeps the object alive until it is closed

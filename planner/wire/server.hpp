@@ -54,6 +54,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   virtual void limit_frames(std::size_t most, Loop::Milliseconds within) = 0;
   // Bytes of output that the peer has not taken yet.
   virtual std::size_t unread() const { return 0; }
+  // Goes on after may_take() was false.
+  virtual void resume() {}
   template <class Message>
   void send(const Message& message) {
     send(to_frame(message));
@@ -62,6 +64,17 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::function<void(const std::string& why)> on_closed;
   // An object of the owner's. It is destroyed with the connection, not already on close().
   std::shared_ptr<void> seat;
+  // Asked before a frame of the peer is decoded; empty: every frame is. False: nothing is read from the peer until the
+  // owner calls resume(), and a frame that has begun has no time limit meanwhile.
+  std::function<bool()> may_take;
+  // Gets the thread's seconds that a frame has taken, to decode and to handle it, also of a frame that was refused.
+  std::function<void(double seconds)> on_taken;
+  // What of the peer's input waits for its rest or its turn, counted over all connections that share the object. A
+  // frame of which not all has come is refused where that is more than `most`. null: it is not counted.
+  struct Input {
+    std::size_t bytes = 0, most = 0;
+  };
+  std::shared_ptr<Input> pending;
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
 

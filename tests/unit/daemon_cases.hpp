@@ -82,6 +82,7 @@ class TestLink final : public wire::Connection {
     on_closed = nullptr;
   }
   void limit_frames(std::size_t most, std::chrono::milliseconds) override { most_frame = most; }
+  void resume() override { ++resumed; }
   using wire::Connection::send;
   template <class Message>
   void says(const Message& message) {
@@ -97,6 +98,7 @@ class TestLink final : public wire::Connection {
 
   std::vector<wire::Frame> sent;
   bool closed = false;
+  int resumed = 0;
   std::size_t most_frame = wire::kMaxFrame;
 
  private:

@@ -204,6 +204,92 @@ TEST_CASE("a frame that is begun must be finished in time, where that is asked f
   }
 }
 
+TEST_CASE("a connection that its owner lets rest loses no frame, and is not closed for a frame that waits") {
+  Echo echo;
+  int handled = 0, taken = 0;
+  bool may = true;
+  double seconds = -1;
+  ConnectionPtr link;
+  echo.instead([&](const ConnectionPtr& made) {
+    link = made;
+    made->limit_frames(1000, milliseconds(100));
+    made->may_take = [&] { return may; };
+    made->on_taken = [&](double spent) { ++taken, seconds = spent; };
+    made->on_frame = [&](const Frame&) { may = ++handled % 3 != 0; };
+    made->on_closed = [&](const std::string& why) { echo.closed_because = why, echo.loop.stop(); };
+  });
+  const Descriptor client = raw_client(echo, many(8));
+  const auto wait = [&](int time) {
+    const auto later = echo.loop.after(milliseconds(time), [&] { echo.loop.stop(); });
+    echo.loop.run();
+  };
+  wait(300);  // longer than a frame may take
+  CHECK(handled == 3);
+  CHECK(taken == 3);
+  CHECK(seconds >= 0);
+  CHECK(echo.closed_because.empty());
+  may = true;
+  link->resume();
+  wait(50);
+  CHECK(handled == 6);
+  link->resume();  // may_take() still says no
+  wait(50);
+  CHECK(handled == 6);
+  may = true;
+  ::shutdown(client.get(), SHUT_WR);
+  link->resume();
+  wait(1000);
+  CHECK(handled == 8);
+  CHECK(echo.closed_because == "connection: closed by the peer");
+}
+
+TEST_CASE("what a refused frame has cost is told, too") {
+  Echo echo;
+  double seconds = -1;
+  echo.instead([&](const ConnectionPtr& made) {
+    made->on_taken = [&](double spent) { seconds = spent; };
+    made->on_closed = [&](const std::string&) { echo.loop.stop(); };
+  });
+  std::string broken = many(1);
+  broken.back() = '{';
+  const Descriptor client = raw_client(echo, broken);
+  echo.loop.run();
+  CHECK(seconds >= 0);
+}
+
+TEST_CASE("unfinished frames of all connections of a user together are bounded") {
+  Echo echo;
+  const auto input = std::make_shared<Connection::Input>();
+  input->most = 5000;
+  int closed = 0;
+  std::vector<ConnectionPtr> links;
+  echo.instead([&](const ConnectionPtr& made) {
+    made->pending = input;
+    made->on_closed = [&](const std::string& why) {
+      ++closed;
+      CHECK(why == "stream: too much of unfinished messages has come; send one message after the other");
+    };
+    links.push_back(made);
+  });
+  std::string half = encode(to_frame(Query{"x", Json{{"text", std::string(4000, 'x')}}}));
+  half.resize(half.size() / 2);  // some 2,000 bytes
+  std::vector<Descriptor> clients;
+  const auto wait = [&] {
+    const auto later = echo.loop.after(milliseconds(50), [&] { echo.loop.stop(); });
+    echo.loop.run();
+  };
+  for (int i = 0; i < 2; ++i) clients.push_back(raw_client(echo, half));
+  wait();
+  CHECK(closed == 0);
+  CHECK(input->bytes == 2 * half.size());
+  clients.push_back(raw_client(echo, half));
+  wait();
+  CHECK(closed == 1);
+  CHECK(input->bytes == 2 * half.size());
+  clients.clear();
+  links.clear();
+}
+
 TEST_CASE("a frame larger than the owner takes closes the connection before it has arrived") {
   Echo echo;
   echo.instead([&](const ConnectionPtr& made) {
