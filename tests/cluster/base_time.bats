@@ -36,7 +36,7 @@ had_to_start_soon() {
   for base in $(bases_of "$A" RUNNING); do
     [ "$base" != "$1" ] || continue
     spare=$(($(deadline_of "$base") - $(end_of "$base")))
-    [ "$spare" -ge 0 ] && [ "$spare" -le 240 ] && return
+    if [ "$spare" -ge 0 ] && [ "$spare" -le 240 ]; then return; fi
   done
   return 1
 }
