@@ -42,7 +42,7 @@ started_ahead() { # PATTERN COUNT: so many processes that were started ahead, wi
   urgent=$(plain urgent -N1 -n1 -w n1 --gres=gpu:2)
   wait_for 200 "the urgent job starts" job_is "$urgent" RUNNING
   wait_for 300 "A runs on 2 GPUs" runs_on A 2
-  grep -Eq 'shrink committed|training went on with snapshots kept elsewhere' "$BOX/home/A.out"
+  wait_for 30 "it is told how" grep -Eq 'shrink committed|training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   grep -E 'shrink committed|training went on|a smaller generation' "$BOX/home/A.out" | sed 's/^/# /' >&3
   finish urgent
   python_goes_on_well
@@ -54,8 +54,8 @@ started_ahead() { # PATTERN COUNT: so many processes that were started ahead, wi
   wait_for 60 "it has trained for some snapshots" stepped_past A $(($(step_of A) + 40))
   kill -KILL "$(worker_of "$generation" 1)"
   wait_for 300 "A trains in another generation" eval '[ "$(generation_of)" -gt '"$generation"' ]'
+  wait_for 30 "it is told how" grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   grep 'training went on' "$BOX/home/A.out" | sed 's/^/# /' >&3
-  grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   python_goes_on_well
 }
 

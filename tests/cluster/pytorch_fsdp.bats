@@ -79,8 +79,8 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   finish far
   wait_for 300 "A runs on n2 too" runs_on A 6
   python_loses_n2
+  wait_for 30 "it is told how" grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   grep 'training went on' "$BOX/home/A.out" | sed 's/^/# /' >&3
-  grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   python_goes_on_well
 }
 
@@ -90,7 +90,7 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   wait_for 60 "it has trained for some snapshots" stepped_past A $(($(step_of A) + 40))
   kill -KILL "$(processes python3 ESPALIER_GENERATION=0 | head -n 1)"
   wait_for 300 "A trains in another generation" eval '[ "$(metric A generation)" -gt 0 ]'
-  grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
+  wait_for 30 "it is told how" grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   python_goes_on_well
 }
 

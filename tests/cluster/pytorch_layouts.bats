@@ -75,7 +75,7 @@ one_each='dp 2 x pp 1 x tp 1/'
   python_loses_n2
   wait_for 100 "it does 20 steps there" stepped_past A $(($(step_of A) + 20))
   tell
-  grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
+  wait_for 30 "it is told how" grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   [ "$(layouts)" = "${one_each}dp 2 x tp 2 x pp 1/$one_each" ]
   python_goes_on_well
 }

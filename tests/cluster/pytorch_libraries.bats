@@ -30,7 +30,7 @@ goes_on_after_a_loss() {
   wait_for 60 "it has trained for some snapshots" stepped_past A $(($(step_of A) + 40))
   kill -KILL "$(processes python3 ESPALIER_GENERATION=0 | head -n 1)"
   wait_for 300 "A trains in another generation" eval '[ "$(metric A generation)" -gt 0 ]'
-  grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
+  wait_for 30 "it is told how" grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   python_goes_on_well
 }
 

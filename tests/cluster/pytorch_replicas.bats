@@ -33,8 +33,8 @@ teardown() { clean_slate; }
   generation=$(metric A generation)
   kill -KILL "$(processes python3 "ESPALIER_GENERATION=$generation" | tail -n 1)"
   wait_for 300 "A trains in another generation" eval '[ "$(metric A generation)" -gt '"$generation"' ]'
+  wait_for 30 "it is told how" grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   grep 'training went on' "$BOX/home/A.out" | sed 's/^/# /' >&3
-  grep -q 'training went on with snapshots kept elsewhere' "$BOX/home/A.out"
   python_goes_on_well
 }
 
