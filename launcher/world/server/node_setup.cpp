@@ -1,7 +1,6 @@
 #include "launcher/world/server/node_setup.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <string_view>
 #include <utility>
@@ -111,7 +110,6 @@ void NodeSetup::fail(const std::string& why) {
   if (!problem_.empty()) return;
   problem_ = why;
   limit_.reset();
-  if (process_->running()) process_->signal(SIGKILL);
   callbacks_.failed("node_setup " + program_ + ": " + why);
 }
 

@@ -33,7 +33,8 @@ class NodeSetup {
  public:
   struct Callbacks {
     std::function<void()> ready;                         // it ended with exit code 0
-    std::function<void(const std::string& why)> failed;  // it ended otherwise, said something wrong, or took too long
+    // It ended otherwise, said something wrong, or took too long. If it runs still it ends with this object.
+    std::function<void(const std::string& why)> failed;
   };
   // Runs on the loop's thread. The program gets `environment`, no input, and `limit` of time. Lines "print TEXT" of its
   // output go to standard output. Its standard error is this process's. Throws Error when it cannot be started.
