@@ -83,6 +83,8 @@ std::vector<std::string> all_but(const std::vector<NodeCapacity>& partition, con
   return {names.begin(), names.end()};
 }
 
+// CPUs and memory fit each of the nodes, so that the base can also run on those of another type, where it may be
+// steered or moved to.
 BaseShape shape_on(const Nodes& nodes, int count, int each, const std::string& named) {
   BaseShape shape;
   shape.type = named;
@@ -104,22 +106,23 @@ BaseShape shape_on(const Nodes& nodes, int count, int each, const std::string& n
 std::vector<BaseShape> base_shapes(int gpus, const std::vector<NodeCapacity>& partition, const BaseTypes& types) {
   const std::string named = type_to_name(partition, types.allowed);
   std::vector<BaseShape> shapes;
-  const auto add = [&](const Nodes& nodes, int count, int each) {
-    shapes.push_back(shape_on(nodes, count, each, named));
+  const auto add = [&](const Nodes& able, const Nodes& nodes, int count, int each) {
+    shapes.push_back(shape_on(able, count, each, named));
     shapes.back().excluded = all_but(partition, nodes);
   };
   for (int each = gpus; each >= 1 && shapes.empty(); --each) {
     if (gpus % each != 0) continue;
     const Nodes nodes = able(partition, named, types.allowed, each);
-    if (each == gpus && !nodes.empty()) add(nodes, 1, each);  // a node has one type anyway
+    if (each == gpus && !nodes.empty()) add(nodes, nodes, 1, each);  // a node has one type anyway
     else
-      for (const std::string& type : types_with(nodes, gpus / each, each)) add(of_type(nodes, type), gpus / each, each);
+      for (const std::string& type : types_with(nodes, gpus / each, each))
+        add(nodes, of_type(nodes, type), gpus / each, each);
   }
   bool would_mix = false;
   for (int each = gpus; each >= 1 && shapes.empty() && !would_mix; --each) {
     const Nodes nodes = able(partition, named, types.allowed, each);
     if (gpus % each != 0 || static_cast<int>(nodes.size()) < gpus / each) continue;
-    if (types.mixed) add(nodes, gpus / each, each);
+    if (types.mixed) add(nodes, nodes, gpus / each, each);
     else would_mix = true;
   }
   if (shapes.empty())
@@ -140,12 +143,10 @@ std::vector<std::string> excluded_but(const std::vector<std::string>& only, cons
   const std::set<std::string> names(only.begin(), only.end());
   Nodes nodes = able(partition, shape.type, types.allowed, shape.gpus_per_node);
   if (!names.empty()) std::erase_if(nodes, [&](const NodeCapacity* node) { return !names.contains(node->name); });
-  const auto refuse = [&](const std::string& what, std::size_t left) {
-    throw Error("it needs " + std::to_string(shape.nodes) + " node(s) with " + std::to_string(shape.gpus_per_node) +
-                " GPU(s) each" + what + ", and of these nodes " + std::to_string(left) + " have them");
-  };
   if (static_cast<int>(nodes.size()) < shape.nodes)
-    refuse(shape.type.empty() ? "" : " of type " + shape.type, nodes.size());
+    throw Error("it needs " + std::to_string(shape.nodes) + " node(s) with " + std::to_string(shape.gpus_per_node) +
+                " GPU(s) each" + (shape.type.empty() ? "" : " of type " + shape.type) + ", and of these nodes " +
+                std::to_string(nodes.size()) + " have them");
   if (shape.nodes > 1 && has_several_types(nodes)) {
     const auto fit = types_with(nodes, shape.nodes, shape.gpus_per_node);
     if (!fit.empty()) nodes = of_type(nodes, fit.front());

@@ -43,7 +43,7 @@ class Stage {
   // What a generation on the stage is told.
   struct Callbacks {
     std::function<void(std::unique_ptr<Line>, const wire::WorkerHello&)> adopt;  // its worker has said hello; may throw
-    std::function<void()> came;                                                  // something, on a line
+    std::function<void()> came;                                                  // a frame has come on a line
     std::function<void(const std::string& why)> broken;  // a worker that no generation knows broke the protocol
   };
   explicit Stage(Settings settings);  // throws Error

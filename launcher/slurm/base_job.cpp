@@ -10,6 +10,7 @@
 #include "planner/core/gres.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/slurm/job_record.h"
+#include "planner/slurm/node_state.h"
 #include "planner/wire/stage_queries.hpp"
 
 namespace espalier::launcher {
@@ -50,14 +51,9 @@ Partition load_partition(const std::string& name) {
   throw Error("slurm: there is no partition \"" + name + "\"");
 }
 
-}  // namespace
-
-namespace {
-
 // GPUs of this type that a job could get now.
 int idle_of(const node_info_t& node, const std::string& type) {
-  const std::uint32_t base = node.node_state & NODE_STATE_BASE;
-  if ((node.node_state & NODE_STATE_DRAIN) != 0 || (base != NODE_STATE_IDLE && base != NODE_STATE_MIXED)) return 0;
+  if (espalier_slurm_takes_work(node.node_state) == 0) return 0;
   return gpu_counts(text(node.gres))[type] - gpu_counts(text(node.gres_used))[type];
 }
 

@@ -93,7 +93,7 @@ void RankServers::ended(const ServerId& id, int gpus, int code) {
     lose(id, "the rank server on " + id.node + " ended with code " + std::to_string(code));
   Server& server = servers_.at(id);
   server.refuses = code == wire::kCannotRun;
-  if (server.refuses) return;
+  if (server.refuses && !server.leaves) return;
   const auto wait = std::min(kRestart * (1 << std::min(server.failures++, 5)), kLongestRestart);
   server.restart = loop_.after(server.leaves ? wire::Loop::Milliseconds(0) : wait, [this, id, gpus] {
     if (servers_.at(id).leaves) return void(servers_.erase(id));
@@ -219,10 +219,10 @@ std::unique_ptr<Ranks> RankServers::run(const WorldRequest& request, RanksCallba
     if (server.connection && ranks->uses(id)) ranks->came(id);
     // Not at once: whoever called this does not have the ranks yet.
     if (server.refuses && ranks->uses(id))
-      refusals_.push_back(loop_.after(wire::Loop::Milliseconds(0), [this, id = id, generation = request.generation] {
+      loop_.defer([this, id = id, generation = request.generation] {
         if (const auto at = worlds_.find(generation); at != worlds_.end())
           at->second->gone(id, "no ranks can run on " + id.node);
-      }));
+      });
   }
   return ranks;
 }

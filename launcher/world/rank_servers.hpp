@@ -86,7 +86,6 @@ class RankServers {
   std::map<int, ServedRanks*> worlds_;  // by generation; they enter and leave by themselves
   BlockingThread output_;               // writes what ranks have written
   wire::Watch heartbeat_;
-  std::vector<wire::Watch> refusals_;  // that worlds are about to be told
   std::optional<wire::KeepSpares> spares_;
   bool ending_ = false;
 };

@@ -42,8 +42,7 @@ void add_indices(std::string list, const std::string& whole, std::vector<int>& o
     const std::string range = list.substr(begin, end - begin);
     if (const auto dash = range.find('-'); dash == std::string::npos) out.push_back(number(range, whole));
     else
-      for (int i = number(range.substr(0, dash), whole), last = number(range.substr(dash + 1), whole);
-           i <= last; ++i)
+      for (int i = number(range.substr(0, dash), whole), last = number(range.substr(dash + 1), whole); i <= last; ++i)
         out.push_back(i);
     if (out.size() > kMost) throw Error("gres \"" + whole.substr(0, 100) + "\": names more GPUs than any node has");
     begin = end + 1;

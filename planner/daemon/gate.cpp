@@ -20,9 +20,9 @@ constexpr Allowance::Rate kFrames{500, 100}, kFramesPerWeight{50, 10}, kMostFram
 // Connections of one user. One more is allowed for each of the user's jobs.
 constexpr std::size_t kMostSeats = 64;
 constexpr std::size_t kMostXml = 4u << 20;
-// Bytes of unfinished messages of one user: 128 newcomers may each be within their first message. Registrations come in
-// several parts, so each job adds one part.
-constexpr std::size_t kMostInput = 32u << 20, kMostInputPerJob = 16u << 10;
+// Bytes of unfinished messages of one user: 128 newcomers may each be within their first message. A launcher's message
+// grows with its job's GPUs.
+constexpr std::size_t kMostInput = 32u << 20, kMostInputPerJob = 16u << 10, kMostInputPerWeight = 4096;
 constexpr double kLongestRest = 60;  // seconds; a clock that is set back must not stop a user
 
 Allowance::Rate frame_rate(std::size_t weight) {
@@ -109,7 +109,7 @@ std::shared_ptr<wire::Connection::Input> Gate::input_of(uid_t uid) {
   std::erase_if(inputs_, [](const auto& entry) { return entry.second.expired(); });
   auto input = inputs_[uid].lock();
   if (!input) inputs_[uid] = input = std::make_shared<wire::Connection::Input>();
-  input->most = kMostInput + kMostInputPerJob * planner_.jobs_of(uid);
+  input->most = kMostInput + kMostInputPerJob * planner_.jobs_of(uid) + kMostInputPerWeight * planner_.weight_of(uid);
   return input;
 }
 
@@ -156,7 +156,10 @@ void Gate::refuse(const wire::ConnectionPtr& link, const std::string& type, cons
   const auto level = type == wire::Query::type ? spdlog::level::debug : spdlog::level::warn;
   const std::string why = printable(problem);
   const uid_t uid = link->peer().uid;
-  planner_.log().line(uid, level, "{} (uid {}): {} refused: {}", link->peer().address, uid, printable(type, 40), why);
+  const std::string line =
+      fmt::format("{} (uid {}): {} refused: {}", link->peer().address, uid, printable(type, 40), why);
+  if (trusts(uid)) spdlog::log(level, "{}", line);  // a site's own nodes may all be refused for one reason
+  else planner_.log().line(uid, level, "{}", line);
   link->send(wire::Refused{why});
   if (const auto job = planner_.job_of(*link)) planner_.lost(*job, link);
   link->close();

@@ -165,7 +165,8 @@ class LibSlurm final : public Slurm {
         reservations_[record.name] = {{names.begin(), names.end()},
                                       static_cast<double>(record.start_time),
                                       static_cast<double>(record.end_time),
-                                      record.core_spec_cnt == 0};
+                                      record.core_spec_cnt == 0,
+                                      (record.flags & RESERVE_FLAG_FLEX) != 0};
     }
   }
 
@@ -234,6 +235,7 @@ class LibSlurm final : public Slurm {
     if (names != partitions_.all && !partitions_.all.empty()) load_topology(result.time);
     partitions_.all = std::move(names);
     gpu_types_.clear();
+    features_.clear();
     const auto& for_extensions = partitions_.by_partition[partition_];
     for (std::uint32_t i = 0; i < nodes->record_count; ++i) {
       const node_info_t& record = nodes->node_array[i];
@@ -241,6 +243,7 @@ class LibSlurm final : public Slurm {
       NodeView view = convert_node(record, switches_);
       view.usable = view.usable && extensions_open_ && for_extensions.contains(view.name);
       result.features[view.name] = active_features(record);
+      features_[view.name] = available_features(record);
       gpu_types_[view.name] = gpu_types(record.gres == nullptr ? "" : record.gres);
       result.cluster.nodes.push_back(std::move(view));
     }
@@ -251,7 +254,7 @@ class LibSlurm final : public Slurm {
   void load_jobs(SlurmSnapshot& result) {
     Owned<job_info_msg_t, slurm_free_job_info_msg> jobs;
     if (slurm_load_jobs(0, &jobs.message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) fail("jobs");
-    NodesForJobs places(partitions_, gpu_types_, result.features, reservations_);
+    NodesForJobs places(partitions_, gpu_types_, features_, reservations_);
     for (std::uint32_t i = 0; i < jobs->record_count; ++i) {
       const slurm_job_info_t& record = jobs->job_array[i];
       SlurmJob job = convert_job(record);
@@ -263,7 +266,8 @@ class LibSlurm final : public Slurm {
           (job.limit == LimitOf::qos || job.limit == LimitOf::user_in_qos || job.limit == LimitOf::account_in_qos))
         job.limit = LimitOf::none;
       if (job.partition != partition_ && waits_for_gpus(record, result.time))
-        result.cluster.waiting.push_back(convert_waiting(record, places, preempts_, result.time));
+        if (auto waiting = convert_waiting(record, places, preempts_, result.time))
+          result.cluster.waiting.push_back(std::move(*waiting));
       if (job.limit != LimitOf::none && job.partition != partition_) result.limited.push_back(job.id);
       result.jobs.insert_or_assign(job.id, std::move(job));
     }
@@ -282,7 +286,7 @@ class LibSlurm final : public Slurm {
   }
 
   std::string partition_, topology_file_, auth_type_;
-  NodesForJobs::Sets gpu_types_;                      // by node
+  NodesForJobs::Sets gpu_types_, features_;           // by node
   std::map<std::string, std::string> partition_qos_;  // by partition: the QOS that its limits are in, or none
   uid_t slurm_user_ = 0;
   bool private_jobs_ = false;

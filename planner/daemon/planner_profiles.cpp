@@ -230,6 +230,7 @@ void Planner::learn_change(const LiveJob& live, const DecisionRecord& record) {
   if (record.decision.pause_ms > 0) row->pause.add(record.decision.pause_ms / 1000);
   if (started) row->start.add(start->second / 1000);
   written(log_, live.job, [&] { store_.save(*row); });
+  charge_writes(live, clock_seconds());
 }
 
 // The cost of a reconfiguration of this job: the mean of its last three pauses.

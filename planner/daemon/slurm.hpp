@@ -53,11 +53,12 @@ struct Reservation {
   std::set<std::string> nodes;
   double start = 0, end = 0;  // seconds since the epoch
   bool whole_nodes = true;    // false: of some of their cores only
+  bool flexible = false;      // its jobs may use other nodes, too
 };
 
 struct Account {
   std::string parent;    // empty: none
-  bool limited = false;  // GrpTRES or GrpJobs is set for the account as a whole
+  bool limited = false;  // GrpTRES, GrpTRESRunMins or GrpJobs is set for the account as a whole
 };
 using Accounts = std::map<std::string, Account>;  // by name
 

@@ -56,7 +56,7 @@ std::vector<std::string> words_of(const std::string& list) {
 // In a federation: another cluster runs the job, and this one keeps a record of it that says pending.
 bool runs_at_sibling(const slurm_job_info_t& job) { return (job.job_state & JOB_REVOKED) != 0; }
 
-// Limits that several jobs share, and that hold GPUs, CPUs, memory, nodes or jobs.
+// Limits that several jobs share, and that hold GPUs, CPUs, memory, nodes, their minutes, or jobs.
 LimitOf limit_of(std::uint32_t reason) {
   switch (espalier_slurm_limit_of(reason)) {
     case ESPALIER_LIMIT_NONE:
@@ -131,48 +131,74 @@ std::string preempt_mode_text(std::uint16_t mode) {
   return mode & PREEMPT_MODE_SUSPEND ? "SUSPEND" : "OFF";
 }
 
+NodesForJobs::NodesForJobs(const PartitionNodes& partitions, const Sets& types, const Sets& features,
+                           const std::map<std::string, Reservation>& reservations)
+    : partitions_(partitions), types_(types), reservations_(reservations) {
+  for (const auto& [node, those] : features) by_features_[those].insert(node);
+}
+
+const std::set<std::string>& NodesForJobs::of_partitions(const slurm_job_info_t& job) {
+  const std::string list = text(job.partition);  // a pending job may name several
+  const auto [at, fresh] = known_partitions_.try_emplace(list);
+  if (fresh)
+    for (const std::string& name : words_of(list)) {
+      const auto found = partitions_.by_partition.find(name);
+      if (found != partitions_.by_partition.end()) at->second.insert(found->second.begin(), found->second.end());
+    }
+  return at->second;
+}
+
 const std::set<std::string>& NodesForJobs::of(const slurm_job_info_t& job) {
-  std::vector<std::string> asked{text(job.partition), text(job.features), text(job.resv_name)};
+  const std::set<std::string>& partitions = of_partitions(job);
+  std::string constraint = text(job.features);
+  if (constraint.size() > kLongestConstraint) constraint.clear();
   std::set<std::string> types;
   for (const char* gres : {job.tres_per_job, job.tres_per_node, job.tres_per_socket, job.tres_per_task})
     types.merge(gpu_types(text(gres)));
+  std::vector<std::string> asked{text(job.partition), constraint, text(job.resv_name)};
+  if (types.empty() && constraint.empty() && asked[2].empty()) return partitions;
   asked.insert(asked.end(), types.begin(), types.end());
-  const auto [at, fresh] = known_.try_emplace(asked);
-  std::set<std::string>& nodes = at->second;
-  if (!fresh) return nodes;
-  for (const std::string& name : words_of(asked[0])) {  // a pending job may name several
-    const auto found = partitions_.by_partition.find(name);
-    if (found != partitions_.by_partition.end()) nodes.insert(found->second.begin(), found->second.end());
+  auto at = known_.find(asked);
+  if (at == known_.end()) {
+    if (known_.size() >= kMostRequests) return partitions;
+    std::set<std::string> nodes = fitting(asked, types, partitions);
+    // Slurm lets no such job wait. What it asks for was not understood here.
+    if (nodes.empty()) nodes = partitions;
+    at = known_.emplace(std::move(asked), std::move(nodes)).first;
   }
-  const std::set<std::string> of_partitions = nodes;
-  static const std::set<std::string> kNone;
-  const auto of_node = [](const Sets& sets, const std::string& node) -> const std::set<std::string>& {
-    const auto found = sets.find(node);
-    return found == sets.end() ? kNone : found->second;
-  };
+  if (named_ > kMostNames) return partitions;
+  named_ += at->second.size();
+  return at->second;
+}
+
+std::set<std::string> NodesForJobs::fitting(const std::vector<std::string>& asked, const std::set<std::string>& types,
+                                            const std::set<std::string>& partitions) const {
+  std::set<std::string> nodes = partitions;
   if (!types.empty())
     std::erase_if(nodes, [&](const std::string& node) {
-      const auto& there = of_node(types_, node);
-      return std::none_of(types.begin(), types.end(), [&](const std::string& type) { return there.contains(type); });
+      const auto there = types_.find(node);
+      return there == types_.end() || std::none_of(types.begin(), types.end(), [&](const std::string& type) {
+               return there->second.contains(type);
+             });
     });
   if (!asked[1].empty())
-    std::erase_if(nodes, [&](const std::string& node) { return !may_be_on(asked[1], of_node(features_, node)); });
-  if (!asked[2].empty()) {
-    std::set<std::string> reserved;
-    bool all_known = true;  // Slurm tells of new reservations a minute late
-    for (const std::string& name : words_of(asked[2])) {
-      const auto found = reservations_.find(name);
-      all_known = all_known && found != reservations_.end();
-      if (found != reservations_.end()) reserved.insert(found->second.nodes.begin(), found->second.nodes.end());
-    }
-    if (all_known) std::erase_if(nodes, [&](const std::string& node) { return !reserved.contains(node); });
+    for (const auto& [features, those] : by_features_)
+      if (!may_be_on(asked[1], features))
+        for (const std::string& node : those) nodes.erase(node);
+  std::set<std::string> reserved;
+  bool bound = !asked[2].empty();
+  for (const std::string& name : words_of(asked[2])) {
+    const auto found = reservations_.find(name);
+    // Slurm tells of new reservations a minute late, and a flexible one lets its jobs use other nodes, too.
+    bound = bound && found != reservations_.end() && !found->second.flexible;
+    if (bound) reserved.insert(found->second.nodes.begin(), found->second.nodes.end());
   }
-  // Slurm lets no such job wait. What it asks for was not understood here.
-  if (nodes.empty()) nodes = of_partitions;
+  if (bound) std::erase_if(nodes, [&](const std::string& node) { return !reserved.contains(node); });
   return nodes;
 }
 
-WaitingJob convert_waiting(const slurm_job_info_t& job, NodesForJobs& nodes, bool slurm_preempts, double now) {
+std::optional<WaitingJob> convert_waiting(const slurm_job_info_t& job, NodesForJobs& nodes, bool slurm_preempts,
+                                          double now) {
   WaitingJob waiting;
   waiting.id = espalier_slurm_job_id(&job);
   waiting.gpus = wanted_gpus(job);
@@ -183,13 +209,22 @@ WaitingJob convert_waiting(const slurm_job_info_t& job, NodesForJobs& nodes, boo
   waiting.left_to_slurm = slurm_preempts && now - static_cast<double>(job.eligible_time) < kLeftToSlurmSeconds;
   if (static_cast<double>(job.start_time) > now) waiting.expected_start = static_cast<double>(job.start_time);
 
-  std::set<std::string> allowed = nodes.of(job);
-  std::vector<std::string> required;
+  std::vector<std::string> required, excluded;
   try {
-    for (const auto& name : expand_hosts(job.exc_nodes)) allowed.erase(name);
+    excluded = expand_hosts(job.exc_nodes);
     required = expand_hosts(job.req_nodes);
   } catch (const Error&) {
     // A user's list of too many names must not cost the others their decisions. Slurm itself heeds it.
+  }
+  std::set<std::string> allowed = nodes.of(job);
+  const auto exclude = [&] {
+    for (const std::string& name : excluded) allowed.erase(name);
+  };
+  exclude();
+  if (allowed.empty() && !excluded.empty()) {  // what it asks for was understood more narrowly than Slurm does
+    allowed = nodes.of_partitions(job);
+    exclude();
+    if (allowed.empty() && required.empty()) return std::nullopt;
   }
   if (!required.empty() && static_cast<int>(required.size()) >= waiting.nodes) {
     waiting.only_nodes = required;

@@ -4,6 +4,7 @@
 #include <slurm/slurm.h>
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -17,32 +18,45 @@ struct PartitionNodes {
 };
 
 // On which nodes a waiting job may run: those of its partitions that have the GPU types and features that it asks for,
-// and that are in its reservation. One object for each snapshot: jobs that ask for the same are looked at once, since a
-// site has thousands of them. What it is made of must outlive it.
+// and that are in its reservation. One object for each snapshot. What it is made of must outlive it. A site has
+// thousands of waiting jobs, and each user writes what they ask for, so that the work is bounded: jobs that ask for the
+// same are looked at once; a constraint is compared with each different set of features, not with each node. After
+// kMostRequests different requests or kMostNames names of nodes, and for a longer constraint than kLongestConstraint
+// bytes, the partitions alone count.
 class NodesForJobs {
  public:
   using Sets = std::map<std::string, std::set<std::string>>;
-  // `types`: of GPUs by node, as Slurm names them; empty for untyped GPUs. `features`: the active ones by node.
+  // `types`: of GPUs by node, as Slurm names them; empty for untyped GPUs. `features`: by node, those that Slurm can
+  // have it reboot for too.
   NodesForJobs(const PartitionNodes& partitions, const Sets& types, const Sets& features,
-               const std::map<std::string, Reservation>& reservations)
-      : partitions_(partitions), types_(types), features_(features), reservations_(reservations) {}
+               const std::map<std::string, Reservation>& reservations);
   const std::set<std::string>& of(const slurm_job_info_t& job);
+  // By its partitions alone.
+  const std::set<std::string>& of_partitions(const slurm_job_info_t& job);
   const std::set<std::string>& all() const { return partitions_.all; }
 
+  static constexpr std::size_t kMostRequests = 256, kLongestConstraint = 256, kMostNames = 200'000;
+
  private:
+  std::set<std::string> fitting(const std::vector<std::string>& asked, const std::set<std::string>& types,
+                                const std::set<std::string>& partitions) const;
+
   const PartitionNodes& partitions_;
   const Sets& types_;
-  const Sets& features_;
   const std::map<std::string, Reservation>& reservations_;
-  std::map<std::vector<std::string>, std::set<std::string>> known_;  // by what jobs ask for
+  std::map<std::set<std::string>, std::set<std::string>> by_features_;  // the nodes that have exactly these
+  std::map<std::string, std::set<std::string>> known_partitions_;       // by a job's list of partitions
+  std::map<std::vector<std::string>, std::set<std::string>> known_;     // by what jobs ask for
+  std::size_t named_ = 0;                                               // nodes, in all answers of known_
 };
 
 SlurmJob convert_job(const slurm_job_info_t& job);
 
 // Whether `job` waits for nothing but resources, and GPUs are among them. `now`: seconds since the epoch.
 bool waits_for_gpus(const slurm_job_info_t& job, double now);
-// `slurm_preempts`: extensions, for jobs that wait.
-WaitingJob convert_waiting(const slurm_job_info_t& job, NodesForJobs& nodes, bool slurm_preempts, double now);
+// `slurm_preempts`: extensions, for jobs that wait. nullopt: there is no node that the job may have.
+std::optional<WaitingJob> convert_waiting(const slurm_job_info_t& job, NodesForJobs& nodes, bool slurm_preempts,
+                                          double now);
 
 // A PreemptMode as Slurm writes it, without GANG and WITHIN: "CANCEL", "OFF".
 std::string preempt_mode_text(std::uint16_t mode);

@@ -4,27 +4,13 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/gres.hpp"
+#include "planner/slurm/node_state.h"
 #include "planner/slurm/site.h"
 
 namespace espalier {
 namespace {
 
 constexpr double kCompletes = 5;  // seconds; the epilog's end is told at once, unless something is wrong
-
-bool takes_work(std::uint32_t state) {
-  constexpr std::uint32_t kAway = NODE_STATE_DRAIN | NODE_STATE_FAIL | NODE_STATE_NO_RESPOND | NODE_STATE_POWERED_DOWN |
-                                  NODE_STATE_POWERING_DOWN | NODE_STATE_MAINT | NODE_STATE_REBOOT_REQUESTED |
-                                  NODE_STATE_REBOOT_ISSUED | NODE_STATE_INVALID_REG;
-  if (state & kAway) return false;
-  switch (state & NODE_STATE_BASE) {
-    case NODE_STATE_IDLE:
-    case NODE_STATE_ALLOCATED:
-    case NODE_STATE_MIXED:
-      return true;
-    default:
-      return false;
-  }
-}
 
 }  // namespace
 
@@ -60,13 +46,14 @@ NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
   const auto reserved = node.mem_spec_limit == NO_VAL64 ? 0 : node.mem_spec_limit;
   const auto taken = used.memory_mb + reserved;
   view.free_memory_mb = node.real_memory > taken ? static_cast<long>(node.real_memory - taken) : 0;
-  view.usable = readable && takes_work(node.node_state);
+  view.usable = readable && espalier_slurm_takes_work(node.node_state);
   if (const auto path = switches.find(view.name); path != switches.end()) view.switches = path->second;
   return view;
 }
 
-std::set<std::string> active_features(const node_info_t& node) {
-  const char* text = node.features_act != nullptr ? node.features_act : node.features;
+namespace {
+
+std::set<std::string> features_in(const char* text) {
   std::set<std::string> features;
   const std::string list = text == nullptr ? "" : text;
   for (std::size_t begin = 0; begin < list.size();) {
@@ -76,6 +63,14 @@ std::set<std::string> active_features(const node_info_t& node) {
   }
   return features;
 }
+
+}  // namespace
+
+std::set<std::string> active_features(const node_info_t& node) {
+  return features_in(node.features_act != nullptr ? node.features_act : node.features);
+}
+
+std::set<std::string> available_features(const node_info_t& node) { return features_in(node.features); }
 
 void assign_owners(SlurmSnapshot& snapshot) {
   // Running jobs last: where a completing job's record and a new one's name the same GPU, the new one has it.

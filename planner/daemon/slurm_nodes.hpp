@@ -18,6 +18,8 @@ bool read_gpus(const std::string& gres, const std::string& gres_used, NodeView& 
 
 // The features that the node has now, whatever others it could be given.
 std::set<std::string> active_features(const node_info_t& node);
+// Those that the node can have, if Slurm reboots it for them.
+std::set<std::string> available_features(const node_info_t& node);
 
 // Names the owner of every used GPU, and marks those of completing and preempted jobs as about to be idle. Where a job
 // has been completing for more than 5 s, such as one whose node cannot be reached, the node is not usable: Slurm starts

@@ -1,5 +1,6 @@
 // How much the store keeps, and of whom.
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "planner/core/error.hpp"
@@ -33,8 +34,10 @@ void Store::Statements::count() {
        &Usage::decision_bytes);
   each("SELECT uid, count(*), 0 FROM transitions GROUP BY uid", &Usage::transitions, nullptr);
   each("SELECT uid, count(*), coalesce(sum(bytes), 0) FROM jobs GROUP BY uid", nullptr, &Usage::job_bytes);
-  each("SELECT uid, count(*), coalesce(sum(length(job) + length(record)), 0) FROM knowledge GROUP BY uid", nullptr,
-       &Usage::knowledge_bytes);
+  each(
+      "SELECT uid, count(*), coalesce(sum(length(CAST(job AS BLOB)) + length(CAST(record AS BLOB))), 0) FROM knowledge "
+      "GROUP BY uid",
+      nullptr, &Usage::knowledge_bytes);
   measured.clear();
   const auto of_jobs = [&](const char* select, std::int64_t Measured::*bytes) {
     auto query = db.prepare(select);
@@ -46,11 +49,11 @@ void Store::Statements::count() {
     }
   };
   of_jobs(
-      "SELECT coefficients.job, coalesce(jobs.uid, 0), length(coefficients.record) FROM coefficients"
+      "SELECT coefficients.job, coalesce(jobs.uid, 0), length(CAST(coefficients.record AS BLOB)) FROM coefficients"
       " LEFT JOIN jobs ON jobs.id=coefficients.job",
       &Measured::coefficients);
   of_jobs(
-      "SELECT scale_tables.job, coalesce(jobs.uid, 0), length(scale_tables.record) FROM scale_tables"
+      "SELECT scale_tables.job, coalesce(jobs.uid, 0), length(CAST(scale_tables.record AS BLOB)) FROM scale_tables"
       " LEFT JOIN jobs ON jobs.id=scale_tables.job",
       &Measured::scale);
 }
@@ -78,10 +81,15 @@ void Store::Statements::forget_measured(JobId job) {
   measured.erase(at);
 }
 
-void Store::Statements::count_knowledge(std::uint32_t uid) {
-  auto sum = db.prepare("SELECT coalesce(sum(length(job) + length(record)), 0) FROM knowledge WHERE uid=?");
-  const std::int64_t bytes = sum.bind(uid).step() ? sum.integer(0) : 0;
-  add(uid, &Usage::knowledge_bytes, bytes - used[uid].knowledge_bytes);
+std::int64_t Store::Statements::knowledge_bytes(std::int64_t id) {
+  auto row = db.prepare("SELECT length(CAST(job AS BLOB)) + length(CAST(record AS BLOB)) FROM knowledge WHERE id=?");
+  return row.bind(id).step() ? row.integer(0) : 0;
+}
+
+void Store::Statements::forget_knowledge(std::uint32_t uid, std::int64_t id) {
+  const std::int64_t bytes = knowledge_bytes(id);
+  db.prepare("DELETE FROM knowledge WHERE id=?").bind(id).run();
+  add(uid, &Usage::knowledge_bytes, -bytes);
 }
 
 bool Store::Statements::drop_decisions(std::uint32_t uid, std::int64_t most) {
@@ -134,9 +142,18 @@ bool Store::Statements::drop_knowledge(std::uint32_t uid, std::int64_t most) {
   oldest.bind(uid, most);
   std::vector<std::int64_t> gone;
   while (oldest.step()) gone.push_back(oldest.integer(0));
-  for (const std::int64_t id : gone) db.prepare("DELETE FROM knowledge WHERE id=?").bind(id).run();
-  count_knowledge(uid);
+  for (const std::int64_t id : gone) forget_knowledge(uid, id);
   return !gone.empty();
+}
+
+// Of what the user has most of.
+bool Store::Statements::drop_largest(std::uint32_t uid) {
+  const Usage& one = used[uid];
+  const std::int64_t of_transitions = one.transitions * kTransitionBytes;
+  const std::int64_t largest = std::max({one.decision_bytes, of_transitions, one.job_bytes, one.knowledge_bytes});
+  if (one.decision_bytes == largest) return drop_decisions(uid, 1);
+  if (of_transitions == largest) return drop_transitions(uid, kAtOnce);
+  return one.knowledge_bytes == largest ? drop_knowledge(uid, 1) : drop_jobs(uid, 1);
 }
 
 void Store::limit(const StoreLimits& limits) {
@@ -156,17 +173,17 @@ void Store::trim() {
          s.drop_transitions(greatest(s.used, [](const Usage& one) { return one.transitions; }),
                             std::min(kAtOnce, s.all.transitions - s.limits.transitions))) {
   }
+  // What a user has left may be of jobs that run: their rows are bounded in number by Slurm. Then the next user makes
+  // room who has more than an equal share. Nobody loses history below that for another one's jobs.
+  std::set<std::uint32_t> empty;
   while (s.all.bytes() > s.limits.bytes) {
-    const std::uint32_t uid = greatest(s.used, [](const Usage& one) { return one.bytes(); });
-    const Usage& most = s.used[uid];
-    const std::int64_t transitions = most.transitions * Statements::kTransitionBytes;
-    const std::int64_t largest = std::max({most.decision_bytes, transitions, most.job_bytes, most.knowledge_bytes});
-    const bool dropped = most.decision_bytes == largest    ? s.drop_decisions(uid, 1)
-                         : transitions == largest          ? s.drop_transitions(uid, kAtOnce)
-                         : most.knowledge_bytes == largest ? s.drop_knowledge(uid, 1)
-                                                           : s.drop_jobs(uid, 1);
-    // What is left may be of jobs that run: their rows are bounded in number by Slurm.
-    if (!dropped && !s.drop_decisions(uid, 1) && !s.drop_transitions(uid, kAtOnce) && !s.drop_knowledge(uid, 1)) break;
+    const auto of = [&](const auto& one) { return empty.contains(one.first) ? 0 : one.second.bytes(); };
+    const auto most =
+        std::max_element(s.used.begin(), s.used.end(), [&](const auto& a, const auto& b) { return of(a) < of(b); });
+    if (of(*most) <= s.limits.bytes / static_cast<std::int64_t>(s.used.size())) break;
+    if (!s.drop_largest(most->first) && !s.drop_decisions(most->first, 1) &&
+        !s.drop_transitions(most->first, kAtOnce) && !s.drop_knowledge(most->first, 1))
+      empty.insert(most->first);
   }
 }
 

@@ -49,12 +49,14 @@ struct Store::Statements {
   // Writes one of the two and counts it. Throws Error when the text is longer than a row may be.
   void save_measured(const char* table, std::int64_t Measured::*bytes, JobId job, const std::string& text);
   void forget_measured(JobId job);
-  void count_knowledge(std::uint32_t uid);
+  std::int64_t knowledge_bytes(std::int64_t id);  // of a row; 0: there is none
+  void forget_knowledge(std::uint32_t uid, std::int64_t id);
   // Each removes the user's oldest rows, at most `most`. False: there are none to remove.
   bool drop_decisions(std::uint32_t uid, std::int64_t most);
   bool drop_transitions(std::uint32_t uid, std::int64_t most);
   bool drop_jobs(std::uint32_t uid, std::int64_t most);  // ended ones, with what was measured of them
   bool drop_knowledge(std::uint32_t uid, std::int64_t most);
+  bool drop_largest(std::uint32_t uid);
 
   std::vector<JobId> ids(const char* select) {
     auto query = db.prepare(select);

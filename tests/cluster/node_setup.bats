@@ -16,13 +16,13 @@ prepared() { # RANGE SETUP-LINES SBATCH-OPTION...
   as_user tee worker.sh > /dev/null <<S
 #!/bin/sh
 # espalier: describes itself
-case "\$*" in *--describe*) ;; *) echo "\$SLURMD_NODENAME \${MODULE:-none} \${OF_THE_USER:-none}" >> $BOX/home/seen ;; esac
+case "\$*" in *--describe*) ;; *) echo "\$SLURMD_NODENAME \${MODULE:-none} \${OF_THE_USER:-none} \$TMPDIR" >> $BOX/home/seen ;; esac
 exec espalier-train "\$@"
 S
   as_user chmod +x setup.sh worker.sh
   as_user tee A.sh > /dev/null <<S
 #!/bin/bash
-export OF_THE_USER=mine
+export OF_THE_USER=mine TMPDIR=/tmp
 srun --elastic=$range,node_setup=$BOX/home/setup.sh ./worker.sh $BOX/share/examples/gpt-tiny.toml --metrics $BOX/home/A.jsonl ${tiny[*]} --steps 1000000
 S
   A=$(as_user sbatch --parsable -J A -o "$BOX/home/A.out" "$@" A.sh)
@@ -34,6 +34,8 @@ said() { grep -q -- "$1" "$BOX/home/A.out"; }
   prepared 2:6,movable "echo \$SLURMD_NODENAME \$SLURM_JOB_ID >> $BOX/home/runs
 echo print \$SLURMD_NODENAME is prepared
 echo export MODULE=of-\$SLURMD_NODENAME
+mkdir -p $BOX/home/tmp-\$SLURMD_NODENAME
+echo export TMPDIR=$BOX/home/tmp-\$SLURMD_NODENAME
 echo unset OF_THE_USER" -n1 --mem=500 -w n3
   wait_for 150 "A trains" stepped_past A 10
   base=$(squeue -h -n "base-$A" -o %i)
@@ -49,7 +51,7 @@ echo unset OF_THE_USER" -n1 --mem=500 -w n3
   done
   [ "$(wc -l < "$BOX/home/runs")" -eq "$(squeue -h -j "$(echo "$base" $extensions | tr ' ' ,)" -o %D | paste -sd+ | bc)" ]
   said "^$first is prepared\$"
-  [ "$(awk '$2 != "of-" $1 || $3 != "none"' "$BOX/home/seen" | wc -l)" -eq 0 ]
+  [ "$(awk -v home="$BOX/home" '$2 != "of-" $1 || $3 != "none" || $4 != home "/tmp-" $1' "$BOX/home/seen" | wc -l)" -eq 0 ]
   goes_on_well 60
 }
 
@@ -89,7 +91,7 @@ echo unset OF_THE_USER" -n1 --mem=500 -w n3
   run as_user timeout 60 srun --elastic=2:2,node_setup=/nowhere/setup.sh -n1 --gres=gpu:2 true
   echo "$output"
   [ "$status" -ne 0 ]
-  [[ $output == *'/nowhere/setup.sh'* ]]
+  [ "$(grep -c "no ranks can run on n1: node_setup /nowhere/setup.sh: " <<< "$output")" = 1 ]
   run as_user timeout 60 srun --elastic=2:2,node_setup=setup.sh -n1 --gres=gpu:2 true
   [ "$status" -ne 0 ]
   [[ $output == *'node_setup is not an absolute path'* ]]

@@ -5,23 +5,13 @@
 #include <algorithm>
 #include <vector>
 
+#include "tests/unit/launcher_line.hpp"
+
 using namespace espalier;
 using namespace espalier::launcher;
+using espalier::launcher::cases::Line;
 
 namespace {
-
-class Line final : public wire::Connection {
- public:
-  const wire::Peer& peer() const override { return peer_; }
-  void send(const wire::Frame& frame) override { sent += frame.type + " "; }
-  void close() override {}
-  void limit_frames(std::size_t, wire::Loop::Milliseconds) override {}
-  using Connection::send;
-  std::string sent;
-
- private:
-  wire::Peer peer_;
-};
 
 struct Keeper {
   std::shared_ptr<Line> line = std::make_shared<Line>();
@@ -41,13 +31,13 @@ void miss(AnchorKeepers& keepers, int heartbeats) {
 TEST_CASE("a keeper is greeted, told what to keep, and told to give back") {
   AnchorKeepers keepers;
   const Keeper one(keepers, "n2"), late(keepers, "n3", wire::Keep{2, 1});
-  CHECK(one.line->sent == "heartbeat ");
-  CHECK(late.line->sent == "heartbeat keep ");
+  CHECK(one.line->types() == "heartbeat ");
+  CHECK(late.line->types() == "heartbeat keep ");
   one.end();
   keepers.keep({3, 3});
   keepers.give_back();
-  CHECK(one.line->sent == "heartbeat ");
-  CHECK(late.line->sent == "heartbeat keep keep give_back ");
+  CHECK(one.line->types() == "heartbeat ");
+  CHECK(late.line->types() == "heartbeat keep keep give_back ");
 }
 
 TEST_CASE("a node whose keeper is connected and silent is lost until the keeper is heard") {
@@ -95,7 +85,7 @@ TEST_CASE("a continuation goes to a few keepers, and to others in place of those
   std::vector<Keeper> many;
   for (int i = 0; i < AnchorKeepers::kContinuations + 2; ++i) many.emplace_back(keepers, "n" + std::to_string(i));
   keepers.remember({});
-  const auto told = [](const Keeper& keeper) { return keeper.line->sent.find("continuation") != std::string::npos; };
+  const auto told = [](const Keeper& keeper) { return keeper.line->types().find("continuation") != std::string::npos; };
   CHECK(std::count_if(many.begin(), many.end(), told) == AnchorKeepers::kContinuations);
   CHECK_FALSE(told(many.back()));
   many[0].end();
@@ -105,5 +95,5 @@ TEST_CASE("a continuation goes to a few keepers, and to others in place of those
   const Keeper late(keepers, "late");
   CHECK_FALSE(told(late));
   keepers.remember({});  // a new one
-  CHECK(many[2].line->sent == "heartbeat continuation heartbeat continuation ");
+  CHECK(many[2].line->types() == "heartbeat continuation heartbeat continuation ");
 }

@@ -93,6 +93,21 @@ TEST_CASE("a base of several nodes has GPUs of one type: of that with idle GPUs,
   CHECK(base_shape(4, nodes, {}).excluded == Names{"cpu1"});
 }
 
+TEST_CASE("what a base asks for beside GPUs fits the nodes of each type that it may be steered or moved to") {
+  std::vector<NodeCapacity> nodes;
+  for (const char* name : {"h1", "h2"}) nodes.push_back({name, "h100", 8, 128, 1'000'000});
+  for (const char* name : {"a1", "a2"}) nodes.push_back({name, "a100", 8, 32, 250'000});
+  const BaseShape shape = base_shape(16, nodes, {});
+  CHECK(shape.excluded == std::vector<std::string>{"h1", "h2"});  // as many GPUs: the first by name
+  CHECK(shape.cpus_per_node <= 32);
+  CHECK(shape.memory_mb_per_node <= 250'000);
+  nodes[0].idle = nodes[1].idle = 8;
+  const BaseShape other = base_shape(16, nodes, {});
+  CHECK(other.excluded == std::vector<std::string>{"a1", "a2"});
+  CHECK(other.cpus_per_node == shape.cpus_per_node);
+  CHECK(other.memory_mb_per_node == shape.memory_mb_per_node);
+}
+
 TEST_CASE("where no type has enough nodes a base mixes types with accuracy=relaxed only") {
   std::vector<NodeCapacity> nodes{{"a1", "a100", 4, 32, 100000}, {"h1", "h100", 4, 32, 100000}};
   const BaseShape mixed = base_shape(8, nodes, {{}, true});

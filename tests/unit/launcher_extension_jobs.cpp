@@ -8,24 +8,13 @@
 
 #include "launcher/slurm/extension_notices.hpp"
 #include "planner/core/error.hpp"
+#include "tests/unit/launcher_line.hpp"
 
 using namespace espalier;
 using namespace espalier::launcher;
+using espalier::launcher::cases::Line;
 
 namespace {
-
-class Line final : public wire::Connection {
- public:
-  const wire::Peer& peer() const override { return peer_; }
-  void send(const wire::Frame& frame) override { sent += frame.type + " "; }
-  void close() override {}
-  void limit_frames(std::size_t, wire::Loop::Milliseconds) override {}
-  using Connection::send;
-  std::string sent;
-
- private:
-  wire::Peer peer_;
-};
 
 // Nothing here asks Slurm: no extension is given back at once, and no notice comes while another extension runs.
 struct Job {
@@ -88,13 +77,13 @@ TEST_CASE("an extension that is being given back is no holding of the job, thoug
   CHECK(one.jobs->holdings(true).empty());
   CHECK(one.jobs->held(20) == nullptr);
   CHECK(one.jobs->all().contains(20));
-  CHECK(one.keeper()->sent == "give_back ");  // its keeper comes too late
+  CHECK(one.keeper()->types() == "give_back ");  // its keeper comes too late
 }
 
 TEST_CASE("a keeper is greeted, and refused where none is awaited or there is one") {
   Job one;
   const auto line = one.keeper();
-  CHECK(line->sent == "heartbeat ");
+  CHECK(line->types() == "heartbeat ");
   CHECK(one.log == "came 20 ");
   CHECK_THROWS_WITH_AS(one.keeper(), "keeper: job 20 is not awaited", Error);
   one.jobs->forget(20);

@@ -55,7 +55,7 @@ TEST_CASE("an event that means nothing in its phase changes nothing") {
   CHECK(job.machine->phase() == JobPhase::launching);
 }
 
-TEST_CASE("answers to a request that was given up do not count for the next one") {
+TEST_CASE("after forget_answers() the answers that wait to be handled do not count for the next request") {
   Job job;
   job.machine->raise(Event::world_ready);
   job.run();

@@ -46,7 +46,9 @@ TEST_CASE("exports and unsets of a node setup change the environment, the last w
   CHECK_FALSE(changes.take("exported A=1"));
   CHECK_FALSE(changes.take("export"));
   CHECK_FALSE(changes.take(""));
-  CHECK(changes.applied({"A=1", "B=2", "C=3", "GONE=0"}) == Variables{"C=3", "A=b=c d", "NEW=", "TWICE=2", "BACK=1"});
+  CHECK(changes.has("GONE"));
+  CHECK_FALSE(changes.has("C"));
+  CHECK(changes.applied({"A=1", "B=2", "C=3", "GONE=0"}) == Variables{"C=3", "A=b=c d", "BACK=1", "NEW=", "TWICE=2"});
 }
 
 TEST_CASE("each wrong line of a node setup is refused by what is wrong") {
@@ -55,7 +57,8 @@ TEST_CASE("each wrong line of a node setup is refused by what is wrong") {
   CHECK_THROWS_WITH_AS(changes.take("export =1"), "\"\" is not the name of a variable", Error);
   CHECK_THROWS_WITH_AS(changes.take("export 1A=1"), "\"1A\" is not the name of a variable", Error);
   CHECK_THROWS_WITH_AS(changes.take("unset A B"), "\"A B\" is not the name of a variable", Error);
-  for (const std::string name : {"ESPALIER_TOKEN", "SLURM_JOB_ID", "PMIX_RANK", "OMPI_COMM_WORLD_RANK"}) {
+  for (const std::string name : {"ESPALIER_TOKEN", "SLURM_JOB_ID", "SLURMD_NODENAME", "PMIX_RANK",
+                                 "OMPI_COMM_WORLD_RANK", "CUDA_VISIBLE_DEVICES", "RANK", "MASTER_ADDR"}) {
     CAPTURE(name);
     CHECK_THROWS_WITH_AS(changes.take("export " + name + "=1"),
                          (name + " is set by the launcher; leave it as it is").c_str(), Error);

@@ -1,35 +1,25 @@
 #include "launcher/job/pause.hpp"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <filesystem>
 #include <string>
 #include <vector>
 
 #include "planner/wire/clock.hpp"
+#include "tests/unit/plan_files.hpp"
 
 using namespace espalier;
 using namespace espalier::launcher;
 
 namespace {
 
-// Removed at the end of the test.
-struct Folder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / ("pause-test-" + std::to_string(::getpid()));
-  Folder() { std::filesystem::create_directories(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path); }
-};
-
 struct Job {
-  Folder folder;
+  plan_files::Folder folder;
   wire::Loop loop;
   JobContext context;
   std::vector<wire::Outcome> reports;
-  Directory directory{folder.path, 7, 0};
+  Directory directory{folder.path(""), 7, 0};
   EarlierGenerations earlier{[](const wire::Keep&) {}};
   StepWatch steps{loop, 60, [](const std::string&) {}};
   Generations generations{loop, context, directory, earlier, {}};

@@ -1,44 +1,23 @@
 #include "launcher/job/plan_in_place.hpp"
 
 #include <doctest/doctest.h>
-#include <unistd.h>
 
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "tests/unit/launcher_line.hpp"
+#include "tests/unit/plan_files.hpp"
+
 using namespace espalier;
 using namespace espalier::launcher;
+using espalier::launcher::cases::Line;
 
 namespace {
-
-class Line final : public wire::Connection {
- public:
-  const wire::Peer& peer() const override { return peer_; }
-  void send(const wire::Frame& frame) override { sent.push_back(frame); }
-  void close() override {}
-  void limit_frames(std::size_t, wire::Loop::Milliseconds) override {}
-  using Connection::send;
-  std::vector<wire::Frame> sent;
-
- private:
-  wire::Peer peer_;
-};
 
 struct Processes final : Ranks {
   bool running() const override { return true; }
   void signal(int) const override {}
-};
-
-// Removed at the end of the test.
-struct Folder {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("plan-in-place-test-" + std::to_string(::getpid()));
-  Folder() { std::filesystem::create_directories(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() { std::filesystem::remove_all(path); }
 };
 
 // Another number of micro-batches keeps every rank's state where it is; stages in the place of replicas do not.
@@ -49,13 +28,13 @@ const Plan kMoves = uniform_plan(2, 1, 8, 16, 4, kGpus);
 
 // Generation 0 with two ranks on kBefore, and a change under way to `to`.
 struct Job {
-  Folder folder;
+  plan_files::Folder folder;
   wire::Loop loop;
   JobContext context;
   std::vector<wire::Outcome> reports;
   int answers = 0;
   std::vector<std::shared_ptr<Line>> ranks;
-  Directory directory{folder.path, 7, 0};
+  Directory directory{folder.path(""), 7, 0};
   EarlierGenerations earlier{[](const wire::Keep&) {}};
   StepWatch steps{loop, 60, [](const std::string&) {}};
   Generations generations{loop, context, directory, earlier, callbacks()};

@@ -1,17 +1,26 @@
 #include "launcher/world/server/node_setup.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <string_view>
 #include <utility>
 
-#include "launcher/world/server/variables.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {
 namespace {
 
 constexpr std::size_t kMostBytes = 1 << 20;  // of all changes, and of a line
+
+// What the launcher sets for ranks, by the beginning of the name and by the whole name (local_variables(),
+// torch_environment()).
+constexpr std::array<std::string_view, 5> kPrefixes{"ESPALIER_", "SLURM_", "SLURMD_", "PMIX_", "OMPI_COMM_"};
+constexpr std::array<std::string_view, 13> kNames{
+    "HOSTNAME",         "CUDA_DEVICE_ORDER",  "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL", "NCCL_HOSTID",          "RANK",
+    "WORLD_SIZE",       "LOCAL_RANK",         "LOCAL_WORLD_SIZE",     "MASTER_ADDR",
+    "MASTER_PORT"};
 
 // The rest of the line after this word and a space; nullopt: it does not begin so.
 std::optional<std::string> after(const std::string& line, std::string_view word) {
@@ -25,41 +34,40 @@ void check_name(const std::string& name) {
   };
   if (name.empty() || (name[0] >= '0' && name[0] <= '9') || !std::all_of(name.begin(), name.end(), fits))
     throw Error("\"" + name.substr(0, 64) + "\" is not the name of a variable");
-  for (const char* prefix : {"ESPALIER_", "SLURM_", "PMIX_", "OMPI_COMM_"})
-    if (name.starts_with(prefix)) throw Error(name + " is set by the launcher; leave it as it is");
+  const bool ours = std::any_of(kPrefixes.begin(), kPrefixes.end(), [&](auto one) { return name.starts_with(one); }) ||
+                    std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+  if (ours) throw Error(name + " is set by the launcher; leave it as it is");
 }
 
 }  // namespace
 
-void EnvironmentChanges::count(const std::string& line) {
-  bytes_ += line.size();
+void EnvironmentChanges::set(const std::string& name, std::optional<std::string> value) {
+  check_name(name);
+  bytes_ += name.size() + (value ? value->size() : 0);
   if (bytes_ > kMostBytes) throw Error("its exports are longer than 1 MiB");
+  values_[name] = std::move(value);
 }
 
 bool EnvironmentChanges::take(const std::string& line) {
   if (const auto variable = after(line, "export")) {
     const std::size_t equals = variable->find('=');
     if (equals == std::string::npos) throw Error("\"export " + variable->substr(0, 64) + "\" has no value");
-    const std::string name = variable->substr(0, equals);
-    check_name(name);
-    count(line);
-    unset_.erase(name);
-    exported_ = merged(exported_, {*variable});
+    set(variable->substr(0, equals), variable->substr(equals + 1));
     return true;
   }
   if (const auto name = after(line, "unset")) {
-    check_name(*name);
-    count(line);
-    unset_.insert(*name);
-    std::erase_if(exported_, [&](const std::string& one) { return one.starts_with(*name + "="); });
+    set(*name, std::nullopt);
     return true;
   }
   return false;
 }
 
 std::vector<std::string> EnvironmentChanges::applied(const std::vector<std::string>& environment) const {
-  std::vector<std::string> list = merged(environment, exported_);
-  std::erase_if(list, [this](const std::string& one) { return unset_.contains(one.substr(0, one.find('='))); });
+  std::vector<std::string> list;
+  for (const std::string& variable : environment)
+    if (!has(variable.substr(0, variable.find('=')))) list.push_back(variable);
+  for (const auto& [name, value] : values_)
+    if (value) list.push_back(name + "=" + *value);
   return list;
 }
 

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
-#include <set>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,22 +18,23 @@ namespace espalier::launcher {
 class EnvironmentChanges {
  public:
   // Reads a line of the program's output: "export NAME=value" or "unset NAME"; the last line about a name counts.
-  // False: it is another line. Throws Error: the name is no name, or is one that the launcher sets for ranks
-  // (ESPALIER_, SLURM_, PMIX_ or OMPI_COMM_ in front), or the changes exceed 1 MiB.
+  // False: it is another line. Throws Error: the name is no name, or is one that the launcher sets for ranks, or the
+  // changes exceed 1 MiB.
   bool take(const std::string& line);
+  bool has(const std::string& name) const { return values_.contains(name); }
+  // `environment` as the changes leave it; what is exported stands last, by name.
   std::vector<std::string> applied(const std::vector<std::string>& environment) const;
 
  private:
-  void count(const std::string& line);
-  std::vector<std::string> exported_;
-  std::set<std::string> unset_;
+  void set(const std::string& name, std::optional<std::string> value);
+  std::map<std::string, std::optional<std::string>> values_;  // nullopt: unset
   std::size_t bytes_ = 0;
 };
 
 class NodeSetup {
  public:
   struct Callbacks {
-    std::function<void()> ready;                         // it ended with exit code 0
+    std::function<void()> ready;  // it ended with exit code 0
     // It ended otherwise, said something wrong, or took too long. If it runs still it ends with this object.
     std::function<void(const std::string& why)> failed;
   };

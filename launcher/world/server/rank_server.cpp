@@ -75,13 +75,17 @@ int RankServer::run() {
   return code_;
 }
 
-// The node setup comes before the container, which it may make possible, as by a module.
+// The node setup comes before the container: it may make folders that are mounted there.
 void RankServer::prepare_node() {
   const auto go_on = [this] { settings_.container.empty() ? find_launcher() : make_container(); };
   if (settings_.node_setup.empty()) return go_on();
   NodeSetup::Callbacks on{go_on, [this](const std::string& why) { give_up(why); }};
-  setup_ = std::make_unique<NodeSetup>(loop_, settings_.node_setup, clean_environment(local_variables(settings_)),
-                                       settings_.node_setup_limit, std::move(on));
+  try {
+    setup_ = std::make_unique<NodeSetup>(loop_, settings_.node_setup, clean_environment(local_variables(settings_)),
+                                         settings_.node_setup_limit, std::move(on));
+  } catch (const Error& error) {
+    loop_.defer([this, why = "node_setup " + settings_.node_setup + ": " + error.what()] { give_up(why); });
+  }
 }
 
 // The launcher hears of it by the end of this process.
@@ -185,17 +189,25 @@ void RankServer::run_ranks(wire::RunRanks request) {
     HostedWorld::Callbacks on;
     on.ended = [this](const wire::RankEnded& ended) { tell(ended); };
     on.wrote = [this](const wire::RankOutput& output) { wrote(output); };
-    worlds_[request.generation] = std::make_unique<HostedWorld>(
-        loop_, *pmix_, spares_, request, local_variables(settings_), container_.get(), std::move(on));
+    worlds_[request.generation] = std::make_unique<HostedWorld>(loop_, *pmix_, spares_, request, own_variables(),
+                                                                container_.get(), std::move(on));
   } catch (const Error& error) {
     worlds_.erase(request.generation);
     tell(wire::RanksRefused{request.generation, error.what()});
   }
 }
 
+// What the node setup says of TMPDIR counts more than what Slurm has set.
+std::vector<std::string> RankServer::own_variables() const {
+  std::vector<std::string> list = local_variables(settings_);
+  if (setup_)
+    std::erase_if(list, [this](const std::string& one) { return setup_->changes().has(one.substr(0, one.find('='))); });
+  return list;
+}
+
 void RankServer::keep_spares(wire::KeepSpares request) {
   if (setup_) request.environment = setup_->changes().applied(request.environment);
-  spares_.keep(std::move(request), local_variables(settings_), container_.get(), !worlds_.empty());
+  spares_.keep(std::move(request), own_variables(), container_.get(), !worlds_.empty());
 }
 
 void RankServer::end(int generation) {

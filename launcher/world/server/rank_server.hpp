@@ -53,6 +53,7 @@ class RankServer {
   void connected(const wire::ConnectionPtr& connection);
   void handle(const wire::Frame& frame);
   void run_ranks(wire::RunRanks request);
+  std::vector<std::string> own_variables() const;
   void keep_spares(wire::KeepSpares request);
   void end(int generation);
   void fence(const std::string& name, std::int64_t ticket, const std::string& data);

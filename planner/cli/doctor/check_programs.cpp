@@ -108,8 +108,7 @@ Finding network(const Facts& facts) {
   if (cidr.empty() && facts.mpi_interfaces == "lo")
     return fault(
         "Open MPI has ranks talk on the loopback interface only (btl_tcp_if_include): those of different nodes do not "
-        "reach "
-        "each other",
+        "reach each other",
         {{facts.config_path(), "network = \"10.0.0.0/16\"  # the nodes' own", "[launch]"}});
   if (cidr.empty())
     return ok("launch.network is not set: launchers are reached by their nodes' names, and MPI chooses");

@@ -15,8 +15,8 @@ std::string gpu_type_of(const ElasticJob& job, const ClusterView& cluster) {
   std::set<std::string> types;
   for (const Holding& held : job.anchor)
     if (const NodeView* const node = cluster.find(held.node); node != nullptr) types.insert(node->gpu_type);
-  std::string text;
-  for (const std::string& type : types) text += (text.empty() ? "" : "+") + type;
+  std::string text;  // an untyped node counts: "+h100"
+  for (const std::string& type : types) text += (&type == &*types.begin() ? "" : "+") + type;
   return text;
 }
 
