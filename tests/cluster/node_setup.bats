@@ -91,7 +91,7 @@ echo unset OF_THE_USER" -n1 --mem=500 -w n3
   run as_user timeout 60 srun --elastic=2:2,node_setup=/nowhere/setup.sh -n1 --gres=gpu:2 true
   echo "$output"
   [ "$status" -ne 0 ]
-  [ "$(grep -c "no ranks can run on n1: node_setup /nowhere/setup.sh: " <<< "$output")" = 1 ]
+  [ "$(grep -c "no ranks can run on n[0-9]: node_setup /nowhere/setup.sh: " <<< "$output")" = 1 ]
   run as_user timeout 60 srun --elastic=2:2,node_setup=setup.sh -n1 --gres=gpu:2 true
   [ "$status" -ne 0 ]
   [[ $output == *'node_setup is not an absolute path'* ]]
