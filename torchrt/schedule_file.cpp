@@ -54,7 +54,7 @@ void use_schedule_file(Config& config, const std::string& path) {
   limits.v_shaped = !looped;
   std::string& name = config.training.schedule;
   if (name == kAutomaticSchedule || !runs_on(name, ranks, chunks, given.rank_of_chunk))
-    name = looped ? "interleaved" : "zb-v";
+    name = chunks == 1 ? "1f1b" : looped ? "interleaved" : "zb-v";
   config.training.given_schedule = std::make_shared<const pipeline::Schedule>(std::move(given));
 }
 

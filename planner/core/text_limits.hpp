@@ -34,7 +34,7 @@ inline constexpr std::size_t kMaxJsonValues = std::size_t{1} << 26;   // of a fi
 inline constexpr std::size_t kMaxHosts = std::size_t{1} << 17;        // of a host list; Slurm knows 65,536 nodes
 inline constexpr std::size_t kMaxHwlocGpus = 256;
 inline constexpr double kMaxTraceNumber = 1e15;  // of seconds and counts: sums and differences stay exact
-inline constexpr int kMaxScheduleChunks = 1 << 16, kMaxScheduleMicroBatches = 1 << 20;
+inline constexpr int kMaxScheduleChunks = 1 << 15, kMaxScheduleMicroBatches = 1 << 20;
 
 // Of a text that is no JSON, too.
 struct JsonSize {

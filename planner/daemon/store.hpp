@@ -59,7 +59,8 @@ class Store : public StoreReader {
   void save(Knowledge& row, int of_user = kKnowledgeOfUser, int in_all = kKnowledgeInAll);
   bool forget_knowledge(std::int64_t id);  // false: there is none
 
-  // Submissions of all jobs, oldest first. add() deletes those before `from` and, of more than `most`, the oldest.
+  // Submissions of all jobs, oldest first. add() deletes those before `from` and, of more than `most`, the oldest. Rows
+  // of 0 GPUs stay.
   std::vector<Submission> submissions();
   void add(const std::vector<Submission>& news, double from, std::size_t most);
 

@@ -5,12 +5,23 @@
 
 namespace espalier {
 
+namespace {
+
+// The store's first row is no submission but the moment from which on they are known. Without it a quiet cluster's only
+// submission would look like the first of many after a restart.
+constexpr int kKnownSince = 0;  // GPUs
+
+}  // namespace
+
 Submissions::Submissions(Store& store) : store_(store) {
   const auto kept = store.submissions();
   if (kept.empty()) return;
   watching_ = true;
-  arrivals_ = Arrivals(kept.front().time);
-  for (const Submission& one : kept) arrivals_.add(one);
+  marked_ = kept.front().gpus == kKnownSince;
+  const bool all = kept.size() <= Arrivals::kMost;  // else the store has let older ones go
+  arrivals_ = Arrivals(all ? kept.front().time : kept[1].time);
+  for (const Submission& one : kept)
+    if (one.gpus != kKnownSince) arrivals_.add(one);
   latest_ = kept.back().time;
 }
 
@@ -20,6 +31,7 @@ void Submissions::look(const SlurmSnapshot& slurm, const std::string& partition)
   if (!watching_) arrivals_ = Arrivals(slurm.time), latest_ = slurm.time;
   watching_ = true;
   std::vector<Submission> news;
+  if (!marked_) news.push_back({arrivals_.since(), kKnownSince});
   std::set<JobId> now;
   for (const auto& [id, job] : slurm.jobs) {
     now.insert(id);
@@ -32,9 +44,11 @@ void Submissions::look(const SlurmSnapshot& slurm, const std::string& partition)
   seen_ = std::move(now);
   if (news.empty()) return;
   std::sort(news.begin(), news.end(), [](const Submission& a, const Submission& b) { return a.time < b.time; });
-  for (const Submission& one : news) arrivals_.add(one);
+  for (const Submission& one : news)
+    if (one.gpus != kKnownSince) arrivals_.add(one);
   latest_ = std::max(latest_, news.back().time);
   store_.add(news, slurm.time - Arrivals::kMostSeconds, Arrivals::kMost);
+  marked_ = true;
 }
 
 }  // namespace espalier

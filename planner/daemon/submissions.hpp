@@ -26,9 +26,9 @@ class Submissions {
  private:
   Store& store_;
   Arrivals arrivals_;
-  std::set<JobId> seen_;  // of the last snapshot
-  double latest_ = 0;     // the latest submission that is known
-  bool watching_ = false;
+  std::set<JobId> seen_;                    // of the last snapshot
+  double latest_ = 0;                       // the latest submission that is known
+  bool watching_ = false, marked_ = false;  // marked: since when they are known is in the store
 };
 
 }  // namespace espalier

@@ -143,17 +143,18 @@ refused() {
 @test "a schedule file with a missing operation is refused" {
   write_schedule
   sed -i '1s/,0W3//' mine.csv
-  refused "--schedule mine.csv" --schedule mine.csv
+  refused "--schedule mine.csv: row 1: 0W3 is missing: the gradient of the parameters is never computed" --schedule mine.csv
 }
 @test "a schedule file with a doubled operation is refused" {
   write_schedule
-  sed -i '1s/0F1/0F0/' mine.csv
-  refused "--schedule mine.csv" --schedule mine.csv
+  sed -i '1s/0F1/0F1,0F1/' mine.csv
+  refused "--schedule mine.csv: row 1, column 3 (0F1): it is there twice" --schedule mine.csv
 }
 @test "a schedule file that cannot end is refused" {
   write_schedule
-  sed -i '1s/^/2B9,/' mine.csv
-  refused "--schedule mine.csv" --schedule mine.csv
+  sed -i '1s/,2F0//; 1s/^/2F0,/' mine.csv
+  refused "--schedule mine.csv: row 1, column 1 (2F0): deadlock: it waits for forward of chunk 1 on micro-batch 0, which rank 1 never reaches" \
+    --schedule mine.csv
 }
 @test "a schedule file for another number of ranks is refused" {
   write_schedule

@@ -56,7 +56,37 @@ TEST_SUITE("submissions") {
     submissions.look(at(1100, {asking(2, 1005, 8), asking(3, 1050, 4)}), "elastic");
     REQUIRE(submissions.arrivals().recent().size() == 2);
     CHECK(submissions.arrivals().recent()[1] == Submission{1050, 4});
-    CHECK(store.submissions().size() == 2);
+    CHECK(store.submissions().size() == 3);
+  }
+
+  TEST_CASE("after a restart the rate is over the time that was watched, not since the first submission that is left") {
+    const Folder folder;
+    constexpr double kDay = Arrivals::kMostSeconds;
+    {
+      Store store(folder.file("a.db"));
+      Submissions submissions(store);
+      submissions.look(at(1000, {}), "elastic");
+      submissions.look(at(1010, {asking(2, 1005, 8)}), "elastic");
+      // Two days later the first submission is too old to be kept.
+      submissions.look(at(2 * kDay, {asking(3, 2 * kDay - 600, 8)}), "elastic");
+    }
+    Store store(folder.file("a.db"));
+    Submissions submissions(store);
+    submissions.look(at(2 * kDay + 1, {}), "elastic");
+    REQUIRE(submissions.arrivals().recent().size() == 1);
+    CHECK(submissions.arrivals().since() == 1000);
+    CHECK(submissions.arrivals().rate(2 * kDay, 8 * 3600, 1) == doctest::Approx(1 / (8 * 3600.0)));
+  }
+
+  TEST_CASE("a store from before the watch's begin was kept counts from its first submission") {
+    const Folder folder;
+    Store store(folder.file("a.db"));
+    store.add({{500, 4}, {600, 4}}, 0, 100);
+    { Submissions(store).look(at(1000, {}), "elastic"); }
+    Submissions again(store);
+    CHECK(again.arrivals().since() == 500);
+    CHECK(again.arrivals().recent().size() == 2);
+    CHECK(store.submissions().size() == 3);
   }
 
   TEST_CASE("the store forgets what is a day old, and the oldest of too many") {

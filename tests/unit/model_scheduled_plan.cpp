@@ -88,6 +88,13 @@ TEST_CASE("1F1B by its lists is 1F1B by its recurrence, a gradient leaving befor
     }
 }
 
+TEST_CASE("GPipe holds every micro-batch, also on one stage") {
+  for (const int stages : {1, 2, 4, 200})
+    for (const int stage : {0, stages - 1})
+      CHECK(micro_batches_held(pipeline_form("gpipe", 1), stages, 6, stage, false) == 6);
+  CHECK(micro_batches_held({}, 1, 6, 0, false) == 1);
+}
+
 TEST_CASE("with very many micro-batches the steady state is not simulated round by round") {
   std::mt19937 random(7);
   for (const Named& named : kForms)
@@ -113,7 +120,7 @@ TEST_CASE("interleaved 1F1B on equal stages takes what FlexTrain's eq. 5 says") 
         CAPTURE(micro_batches);
         const double share = fill_share(pipeline_form("interleaved", chunks), stages, micro_batches, {1.0 / 3, 0});
         const double time = (micro_batches + share * (stages - 1)) * passes / stages;
-        CHECK(time == doctest::Approx(modelled_passes(passes, stages, chunks, micro_batches)));
+        CHECK(time == doctest::Approx(modelled_passes(passes / stages, stages, chunks, micro_batches)));
       }
 }
 

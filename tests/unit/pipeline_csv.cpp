@@ -63,7 +63,7 @@ TEST_CASE("a CSV operation without a micro-batch is refused") {
   CHECK(refusal("0F0,0B") == "row 1, column 2 (0B): the micro-batch is missing, as in 2F0");
 }
 TEST_CASE("CSV numbers that are too large are refused before anything is sized by them") {
-  CHECK(refusal("99999F0") == "row 1, column 1 (99999F0): the chunk is too large; at most 65535");
+  CHECK(refusal("99999F0") == "row 1, column 1 (99999F0): the chunk is too large; at most 32767");
   CHECK(refusal("0F99999999999999999999") ==
         "row 1, column 1 (0F99999999999999999999): the micro-batch is too large; at most 1048575");
   CHECK(refusal("0F1048575,1F0") == "row 1: 0F0 is missing: the step has micro-batches 0 to 1048575");

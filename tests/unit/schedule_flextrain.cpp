@@ -23,6 +23,7 @@ std::vector<Decision> scale(const PlanningInput& input, const FlextrainOptions& 
 
 // Anything but the number of stages stays.
 bool pipeline_alone(const Plan& before, const Plan& after) {
+  if (after.micro_batches != before.micro_batches) return false;
   for (const Stage& stage : after.stages)
     if (stage.tp != before.stages[0].tp || stage.replicas.size() != before.stages[0].replicas.size()) return false;
   return true;
@@ -169,6 +170,30 @@ TEST_SUITE("flextrain") {
     // More than all extensions hold: nobody is disturbed.
     input.cluster.waiting[0].gpus = 64;
     input.cluster.waiting[0].nodes = 16;
+    CHECK(scale(input).empty());
+  }
+
+  TEST_CASE("with stages alone the micro-batches stay, though more of them would be faster") {
+    auto one = job(10, "n1", {0}, 64);
+    one.parallel.micro_batches = 0;
+    one.model.global_batch = 16;
+    one.plan = uniform_plan(1, 1, 8, 16, 2, one.plan->ranks());
+    const auto input = input_of({node("n1", 8)}, {one});
+    FlextrainOptions both;
+    both.elasticity = Elasticity::pipeline_and_data;
+    REQUIRE(scale(input, both).size() == 1);
+    CHECK(scale(input, both)[0].plan.micro_batches != 2);
+    const auto decisions = scale(input);
+    REQUIRE(decisions.size() == 1);
+    CHECK(decisions[0].plan.stages.size() > 1);
+    CHECK(pipeline_alone(*one.plan, decisions[0].plan));
+  }
+
+  TEST_CASE("idle GPUs that suffice for a waiting job spare the extensions") {
+    auto one = job(10, "n1", {0}, 64);
+    extend(one, 100, "n2", {0, 1, 2, 3});
+    auto input = input_of({node("n1", 1), node("n2", 4), node("n3", 4)}, {one});
+    input.cluster.waiting.push_back({20, 4, 1, {}, {}, 1, false});
     CHECK(scale(input).empty());
   }
 

@@ -56,11 +56,16 @@ ScaleEntry entry(int gpus, double profiled, double modelled) {
 
 TEST_CASE("equation 5: enough micro-batches, and too few") {
   // 12 divisions on 4 stages of 3 chunks, 8 micro-batches: m v + p - 1 passes of one division.
-  CHECK(modelled_passes(12, 4, 3, 8) == doctest::Approx(8 * 3 + 3));
-  CHECK(modelled_passes(12, 4, 3, 2) == doctest::Approx(4 * 3 + 1));
+  CHECK(modelled_passes(3, 4, 3, 8) == doctest::Approx(8 * 3 + 3));
+  CHECK(modelled_passes(3, 4, 3, 2) == doctest::Approx(4 * 3 + 1));
   // One chunk of three divisions: m + p - 1 passes of three (eqs. 1 and 2).
-  CHECK(modelled_passes(12, 4, 1, 8) == doctest::Approx(3 * (8 + 3)));
+  CHECK(modelled_passes(3, 4, 1, 8) == doctest::Approx(3 * (8 + 3)));
   CHECK(modelled_passes(12, 1, 1, 8) == doctest::Approx(12 * 8));
+}
+
+TEST_CASE("equation 5: stages of unequal length are paced by the longest") {
+  // 24 layers on 11 stages: the longest has 3. On 12 stages each has 2.
+  CHECK(modelled_passes(3, 11, 1, 32) / modelled_passes(2, 12, 1, 32) == doctest::Approx(126.0 / 86));
 }
 
 TEST_CASE("the filter drops what the predictions disagree about, what differs too much, and what gains too little") {

@@ -62,8 +62,9 @@ double fill_share(PipelineForm form, int stages, int micro_batches, WorkShares w
 }
 
 double micro_batches_held(PipelineForm form, int stages, int micro_batches, int stage, bool recompute) {
-  if (form.plain() || stages < 2 || stages > kMostListedStages) return std::min(stages - stage, micro_batches);
+  if (form.plain()) return std::min(stages - stage, micro_batches);
   if (form.schedule() == "gpipe") return micro_batches;
+  if (stages < 2 || stages > kMostListedStages) return std::min(stages - stage, micro_batches);
   if (stages * form.chunks > kMostListedChunks) return std::min(stages - stage, micro_batches);
   micro_batches = enough_micro_batches(stages, micro_batches);
   thread_local std::unordered_map<std::uint64_t, std::vector<double>> known;

@@ -15,7 +15,7 @@ namespace espalier::pipeline {
 
 struct Step {
   Compute kind = Compute::forward;
-  std::int16_t chunk = 0;
+  std::int16_t chunk = 0;  // below kMaxScheduleChunks
   bool operator==(const Step&) const = default;
 };
 

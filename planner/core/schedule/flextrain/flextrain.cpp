@@ -36,7 +36,7 @@ namespace {
 struct Member {
   const ElasticJob* job = nullptr;
   VirtualJob* virtual_job = nullptr;
-  int tp = 1, replicas = 1, basic_gpus = 0, gpus = 0;
+  int tp = 1, basic_gpus = 0, gpus = 0;
   double present_ms = 0;
 };
 
@@ -77,7 +77,6 @@ class Flextrain final : public Scheduler {
       Member one{&job, slot.get()};
       const PlanSketch& present = slot->present().sketch;
       one.tp = present.stages.front().tp;
-      one.replicas = present.stages.front().gpus() / one.tp;
       for (const Holding& held : job.anchor) one.basic_gpus += static_cast<int>(held.gpus.size());
       one.gpus = present.gpus();
       one.present_ms = slot->evaluator().exact_sketch(present);
@@ -107,11 +106,12 @@ class Flextrain final : public Scheduler {
     return groups.empty()
                ? std::nullopt
                : fastest_row(one.virtual_job->evaluator(), data ? Elasticity::pipeline_and_data : Elasticity::pipeline,
-                             one.replicas, groups, least, most);
+                             one.virtual_job->present().sketch, groups, least, most);
   }
 
   // ---- waiting jobs (§5.2)
-  // "Jobs that have gained the most" give first: serve_waiting() takes the lowest worth first.
+  // "Jobs that have gained the most" give first: serve_waiting() takes the lowest worth first. A worth is above 0, so
+  // that idle GPUs, which cost nothing, come before all extensions.
   Worth worth_of(const std::vector<Member>& members) const {
     Worth worth;
     for (const Member& one : members) {
@@ -121,7 +121,7 @@ class Flextrain final : public Scheduler {
       std::sort(all.begin(), all.end());
       const auto basic = best_within(one, held_groups(one, all), 1);
       if (!basic) continue;  // it cannot run without them
-      for (const JobId extension : all) worth[extension] = -basic->ms / one.present_ms;
+      for (const JobId extension : all) worth[extension] = one.present_ms / basic->ms;
     }
     return worth;
   }

@@ -91,13 +91,18 @@ class Predictor {
 
   double passes_of(const Plan& plan) const {
     const JobCoefficients& job = virtual_->problem().job;
-    const double divisions = job.layers + job.first.compute_layers + job.last.compute_layers;
     const PipelineForm form = form_of(plan);
-    int replicas = 0;
-    for (const Stage& stage : plan.stages) replicas = std::max(replicas, static_cast<int>(stage.replicas.size()));
+    const auto last = static_cast<std::size_t>(form.last_stage(static_cast<int>(plan.stages.size())));
+    double longest = 0;
+    std::size_t replicas = 0;
+    for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+      longest = std::max(longest, plan.stages[s].layers + (s == 0 ? job.first.compute_layers : 0) +
+                                      (s == last ? job.last.compute_layers : 0));
+      replicas = std::max(replicas, plan.stages[s].replicas.size());
+    }
     // A replica computes its share of each micro-batch (eq. 6 gives it fewer micro-batches instead).
-    return modelled_passes(divisions, static_cast<int>(plan.stages.size()), form.chunks, plan.micro_batches) *
-           plan.micro_batch() / replicas;
+    return modelled_passes(longest, static_cast<int>(plan.stages.size()), form.chunks, plan.micro_batches) *
+           plan.micro_batch() / static_cast<double>(replicas);
   }
 
   ScaleEntry entry_of(const Plan& plan, int gpus) const {
@@ -122,7 +127,8 @@ class Predictor {
   }
 
   std::optional<Plan> plan_on(Evaluator& evaluator, int gpus) const {
-    const auto row = fastest_row(evaluator, options_.elasticity, replicas_, groups_, gpus / tp_, gpus / tp_);
+    const auto row =
+        fastest_row(evaluator, options_.elasticity, virtual_->present().sketch, groups_, gpus / tp_, gpus / tp_);
     if (!row) return std::nullopt;
     std::vector<NodeGpus> available = held_;
     for (const AffinityUnit& unit : units_) {
@@ -169,11 +175,11 @@ class Predictor {
 
 }  // namespace
 
-double modelled_passes(double divisions, int stages, int chunks, int micro_batches) {
+double modelled_passes(double longest_stage, int stages, int chunks, int micro_batches) {
   const double m = micro_batches, p = stages, v = chunks;
-  // Eq. 5 in passes of one chunk, of divisions / (p v) divisions each.
+  // Eq. 5 in passes of one chunk. Its v is the ceiling of L / p: the longest stage sets the pace.
   const double passes = m >= p ? m * v + p - 1 : p * v + m - 1;
-  return passes * divisions / (p * v);
+  return passes * longest_stage / v;
 }
 
 void filter_entries(std::vector<ScaleEntry>& entries, const ScaleOptions& options) {

@@ -12,10 +12,11 @@
 
 namespace espalier {
 
-// By formula (eqs. 1-6), in passes of one of `divisions` (forward and backward, for one micro-batch): p stages, d
-// replicas, v chunks of each stage, and micro-batches of a step per pipeline. The printed form takes v = L/p chunks of
-// one division; with fewer chunks each holds more of them. No communication.
-double modelled_passes(double divisions, int stages, int chunks, int micro_batches);
+// By formula (eqs. 1-6), in passes of one division (forward and backward, for one micro-batch): p stages, d replicas, v
+// chunks of each stage, and micro-batches of a step per pipeline. `longest_stage`: the most divisions that a stage has.
+// The printed form takes v = ceil(L/p) chunks of one division; with fewer chunks each holds more of them. No
+// communication.
+double modelled_passes(double longest_stage, int stages, int chunks, int micro_batches);
 
 struct ScaleEntry {
   int gpus = 0;

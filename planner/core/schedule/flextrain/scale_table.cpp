@@ -31,20 +31,23 @@ std::vector<Piece> tp_groups(std::span<const Piece> pieces, int tp) {
   return groups;
 }
 
-std::optional<ScaleRow> fastest_row(Evaluator& evaluator, Elasticity elasticity, int replicas,
+std::optional<ScaleRow> fastest_row(Evaluator& evaluator, Elasticity elasticity, const PlanSketch& present,
                                     std::span<const Piece> groups, int least, int most) {
   const JobCoefficients& job = evaluator.problem().job;
   const int deepest = std::min(job.layers, kMaxStages);
   most = std::min(most, static_cast<int>(groups.size()));
   // The lists of other schedules than 1F1B take long to simulate: rows are compared by their estimates.
   const bool listed = evaluator.least_fill() < 1;
+  // Another number of micro-batches sums gradients in another order: with stages alone, losses stay what they are.
+  const int only = elasticity == Elasticity::pipeline ? evaluator.choice_of(present.micro_batches) : -1;
+  const int replicas = present.stages.front().gpus() / present.stages.front().tp;
   std::optional<ScaleRow> best;
   const auto consider = [&](int stages, int dp) {
     if (stages < 1 || stages > deepest || dp < 1 || dp > job.global_batch) return;
     const int tp = groups.front().gpus;
-    ScaleRow row{uniform(groups, stages, dp, tp, job.layers, evaluator.micro_batch_counts().front()), 0};
+    ScaleRow row{uniform(groups, stages, dp, tp, job.layers, present.micro_batches), 0};
     if (!evaluator.allowed(row.sketch)) return;
-    const Score score = evaluator.balance_sketch(row.sketch);
+    const Score score = evaluator.balance_sketch(row.sketch, only);
     if (!score.feasible()) return;
     row.ms = listed ? score.ms : evaluator.exact_sketch(row.sketch);
     if (row.ms >= kInfeasible) return;

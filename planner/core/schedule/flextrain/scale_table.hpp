@@ -21,10 +21,10 @@ struct ScaleRow {
 std::vector<Piece> tp_groups(std::span<const Piece> pieces, int tp);
 
 // The fastest plan on at least `least` and at most `most` of the groups, the first ones of the order. Stages are
-// uniform and take their groups in order; layers and N_b are balanced anew (§4.2: what No-Op layers are for).
-// `replicas`: of a stage now. On ties the fewest GPUs. nullopt: no such plan is valid. With very many groups not every
-// number is tried.
-std::optional<ScaleRow> fastest_row(Evaluator& evaluator, Elasticity elasticity, int replicas,
+// uniform and take their groups in order; layers are balanced anew (§4.2: what No-Op layers are for). With
+// Elasticity::pipeline a stage keeps the replicas of the first stage of `present`, and the plan its N_b; otherwise both
+// are chosen. On ties the fewest GPUs. nullopt: no such plan is valid. With very many groups not every number is tried.
+std::optional<ScaleRow> fastest_row(Evaluator& evaluator, Elasticity elasticity, const PlanSketch& present,
                                     std::span<const Piece> groups, int least, int most);
 
 }  // namespace espalier
