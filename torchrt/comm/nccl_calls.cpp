@@ -22,7 +22,10 @@ constexpr std::chrono::seconds kFinalize{10};
   if (code == ncclUnhandledCudaError) {
     const cudaError_t own = ::cudaStreamQuery(kComputeStream);
     if (own != cudaSuccess && own != cudaErrorNotReady) must_run(own, what);
-    if (last.find("out of memory") != std::string::npos) throw MemoryError(words);
+    // Its last warning is often not CUDA's own words but that of the caller: "Failed to CUDA calloc async 4096 bytes".
+    const bool memory = last.find("out of memory") != std::string::npos ||
+                        last.find("Failed to CUDA") != std::string::npos || gpu_nearly_full();
+    if (memory) throw MemoryError(words);
     throw Error(words);
   }
   throw PeerError(words);

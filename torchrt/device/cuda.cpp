@@ -12,6 +12,7 @@
 #include "planner/core/error.hpp"
 #include "torchrt/device/cuda_driver.hpp"
 #include "torchrt/device/cuda_ipc.hpp"
+#include "torchrt/device/device_error.hpp"
 
 namespace espalier::torchrt {
 
@@ -197,6 +198,11 @@ class CudaDevice : public Device {
     must_run(::cudaDeviceSynchronize(), "copying state");
   }
   void wait() override { must_run(::cudaDeviceSynchronize(), "waiting for the GPU"); }
+  void check() const override {
+    const cudaError_t own = ::cudaStreamQuery(nullptr);
+    if (loses_device(own)) must_run(own, "asking the GPU for its error");
+  }
+  bool nearly_full() const override { return gpu_nearly_full(); }
   void to_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
   void to_host_beside(void* to, const void* from, std::size_t bytes) override {
     must_run(::cudaSetDevice(index_), "choosing a GPU");  // each thread has its own current GPU

@@ -2,6 +2,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <string>
 
 #include "torchrt/device/device_error.hpp"
@@ -64,6 +65,16 @@ void must(CUresult result, const char* what) {
 void must_run(int cuda_runtime_error, const char* what) {
   const auto error = static_cast<cudaError_t>(cuda_runtime_error);
   if (error != cudaSuccess) refuse(cuda_runtime_error, what, ::cudaGetErrorString(error));
+}
+
+bool gpu_nearly_full() {
+  constexpr std::size_t kLittle = 256u << 20;
+  std::size_t left = 0, whole = 0;
+  if (::cudaMemGetInfo(&left, &whole) != cudaSuccess) {
+    ::cudaGetLastError();
+    return false;
+  }
+  return left < std::min(kLittle, whole / 50);
 }
 
 }  // namespace espalier::torchrt

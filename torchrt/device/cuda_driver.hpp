@@ -30,4 +30,7 @@ const CudaDriver& cuda_driver();
 void must(CUresult result, const char* what);
 void must_run(int cuda_runtime_error, const char* what);
 
+// The current GPU has less than a fiftieth of its memory and less than 256 MiB free. False when it cannot be asked.
+bool gpu_nearly_full();
+
 }  // namespace espalier::torchrt

@@ -45,6 +45,11 @@ class Device {
                          std::size_t count) = 0;
   // Waits until all work on the device is done, on all streams.
   virtual void wait() = 0;
+  // Asks the device for its own error, without waiting for its work. A library's error may hide it. Throws DeviceError
+  // when the GPU is lost. Any thread.
+  virtual void check() const {}
+  // So little memory is free that this is why a call of a library failed, whatever the library says. Any thread.
+  virtual bool nearly_full() const { return false; }
   virtual void to_host(void* to, const void* from, std::size_t bytes) = 0;
   // As to_host(), but from any thread, and without waiting for the work on the device.
   virtual void to_host_beside(void* to, const void* from, std::size_t bytes) = 0;

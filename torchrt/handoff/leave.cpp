@@ -4,6 +4,8 @@
 #include <set>
 
 #include "planner/core/error.hpp"
+#include "torchrt/device/device_error.hpp"
+#include "torchrt/device/memory_error.hpp"
 
 namespace espalier::torchrt {
 
@@ -19,6 +21,10 @@ std::unique_ptr<Allocation> map_guest(Device& device, const std::string& address
   }
   try {
     return device.adopt(std::move(fetched.fd), bytes);
+  } catch (const DeviceError&) {
+    throw;  // this rank's own GPU
+  } catch (const MemoryError&) {
+    throw;  // of this rank's GPU
   } catch (const Error&) {
     // Where memory ends with its maker, the maker may have ended meanwhile.
     if (device.adopts()) throw;

@@ -229,7 +229,7 @@ Compute::Compute(const Config& config, const Layout& layout, int rank, const Dev
   state_->layout = layout.ranks[static_cast<std::size_t>(rank)];
   ESPALIER_INVARIANT(units.size() == state_->layout.units.size());
   state_->tensor_group = tensor_group != nullptr && tensor_group->size() > 1 ? tensor_group : nullptr;
-  guarded("preparing parameters", [&] {
+  guarded(*state_->device, "preparing parameters", [&] {
     // On a GPU torch's fused attention sums in any order when it may merely warn, so there it must
     // throw.
     at::globalContext().setDeterministicAlgorithms(context.bitwise, device.kind() != DeviceKind::cuda);
@@ -247,11 +247,11 @@ Compute::Compute(const Config& config, const Layout& layout, int rank, const Dev
 Compute::~Compute() = default;
 
 void Compute::rebind(const UnitView& unit) {
-  guarded("preparing parameters", [&] { state_->unit(unit.spec->unit).rebind(unit); });
+  guarded(*state_->device, "preparing parameters", [&] { state_->unit(unit.spec->unit).rebind(unit); });
 }
 
 void Compute::begin_step(std::int64_t step) {
-  guarded("beginning a step", [&] {
+  guarded(*state_->device, "beginning a step", [&] {
     state_->micro_batches.clear();
     state_->losses.zero_();
     state_->evaluating = false;
@@ -271,7 +271,7 @@ Buffer Compute::input(int chunk, int micro_batch, int first, int count) {
 }
 
 void Compute::forward(int chunk, int micro_batch, std::uint64_t first_sample, const Batch& batch) {
-  guarded("forward", [&] {
+  guarded(*state_->device, "forward", [&] {
     MicroBatch& micro = state_->micro_batches[{chunk, micro_batch}];
     micro.first_sample = first_sample;
     if (state_->is_first(chunk)) micro.tokens = state_->token_tensor(batch.tokens);
@@ -299,7 +299,7 @@ Buffer Compute::output_gradient(int chunk, int micro_batch, int first, int count
 }
 
 void Compute::backward(int micro_batch, int unit) {
-  guarded("backward", [&] {
+  guarded(*state_->device, "backward", [&] {
     const int chunk = state_->whole.chunk_of_unit(unit);
     const bool begins = unit == state_->chunk(chunk).last_unit();
     MicroBatch& micro = state_->micro_batches.at({chunk, micro_batch});
@@ -319,7 +319,7 @@ void Compute::backward(int micro_batch, int unit) {
 }
 
 void Compute::weight_gradient(int micro_batch, int unit) {
-  guarded("weight gradients", [&] {
+  guarded(*state_->device, "weight gradients", [&] {
     const at::NoGradGuard no_grad;
     const int chunk = state_->whole.chunk_of_unit(unit);
     const auto place = static_cast<std::size_t>(unit - state_->chunk(chunk).first_unit);
@@ -336,18 +336,19 @@ Slice Compute::input_gradient(int chunk, int micro_batch, int first, int count) 
 
 double Compute::loss_sum() {
   const bool counts = state_->layout.has_head && state_->units.back()->spec().tp_rank == 0;
-  return guarded("loss", [&] { return counts ? state_->losses[0].item<double>() : 0.0; });
+  return guarded(*state_->device, "loss", [&] { return counts ? state_->losses[0].item<double>() : 0.0; });
 }
 
 double Compute::ahead_loss_sum() {
   const int depths = state_->context.model.mtp_layers;
   const bool counts = depths > 0 && state_->layout.has_head && state_->units.back()->spec().tp_rank == 0;
-  return guarded("loss", [&] { return counts ? state_->losses.narrow(0, 1, depths).sum().item<double>() : 0.0; });
+  return guarded(*state_->device, "loss",
+                 [&] { return counts ? state_->losses.narrow(0, 1, depths).sum().item<double>() : 0.0; });
 }
 
 bool Compute::out_of_range() {
   if (!state_->context.bitwise) return false;
-  return guarded("gradients", [&] {
+  return guarded(*state_->device, "gradients", [&] {
     std::vector<at::Tensor> flags;
     for (const std::unique_ptr<Unit>& unit : state_->units) flags.push_back(unit->gradients().out_of_range());
     return at::stack(flags).any().item<bool>();
@@ -355,19 +356,19 @@ bool Compute::out_of_range() {
 }
 
 Buffer Compute::gradient(int unit) {
-  return guarded("gradients", [&] { return buffer_of(state_->unit(unit).gradients().sum()); });
+  return guarded(*state_->device, "gradients", [&] { return buffer_of(state_->unit(unit).gradients().sum()); });
 }
 
 void Compute::reduced(int unit) {
-  guarded("gradients", [&] { state_->unit(unit).gradients().finish(); });
+  guarded(*state_->device, "gradients", [&] { state_->unit(unit).gradients().finish(); });
 }
 
 Buffer Compute::tied_gradient(int unit, Range rows) {
-  return guarded("gradients", [&] { return buffer_of(state_->unit(unit).tied_gradient(rows)); });
+  return guarded(*state_->device, "gradients", [&] { return buffer_of(state_->unit(unit).tied_gradient(rows)); });
 }
 
 void Compute::add_tied(int unit, Range rows, Buffer received) {
-  guarded("gradients", [&] {
+  guarded(*state_->device, "gradients", [&] {
     ESPALIER_INVARIANT(received.type == DataType::float32 &&
                        received.count == static_cast<std::size_t>(rows.count * state_->context.model.hidden));
     const at::Tensor values = mapped_tensor(received.data, {static_cast<std::int64_t>(received.count)},
@@ -377,7 +378,7 @@ void Compute::add_tied(int unit, Range rows, Buffer received) {
 }
 
 std::vector<double> Compute::squared_norms(const std::vector<NormOf>& units) {
-  return guarded("gradient norm", [&] {
+  return guarded(*state_->device, "gradient norm", [&] {
     std::vector<at::Tensor> parts;
     std::vector<std::size_t> ends;
     for (const NormOf& one : units) {
@@ -393,15 +394,16 @@ std::vector<double> Compute::squared_norms(const std::vector<NormOf>& units) {
 }
 
 void Compute::update(int unit, std::int64_t step, double learning_rate, double scale) {
-  guarded("optimizer", [&] { state_->unit(unit).update(step, learning_rate, scale); });
+  guarded(*state_->device, "optimizer", [&] { state_->unit(unit).update(step, learning_rate, scale); });
 }
 
 Buffer Compute::parameters(int unit) { return buffer_of(state_->unit(unit).parameters()); }
 
 std::size_t Compute::peak_bytes() const { return most_torch_memory(*state_->device); }
+std::size_t Compute::peak_tensor_bytes() const { return most_tensor_memory(*state_->device); }
 
 void Compute::release_memory() {
-  guarded("releasing memory", [&] {
+  guarded(*state_->device, "releasing memory", [&] {
     state_->micro_batches.clear();
     release_torch_memory(*state_->device);
   });

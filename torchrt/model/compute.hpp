@@ -109,6 +109,8 @@ class Compute {
   // The most bytes that torch held at once since reset_peak(), without the units' state and
   // gradients. CPU: tensors of this process; CUDA: the caching allocator's.
   std::size_t peak_bytes() const;
+  // Of tensors alone. CUDA's allocator keeps more for later ones.
+  std::size_t peak_tensor_bytes() const;
   void reset_peak();
   // Between two steps: gives the memory that torch keeps for later tensors back to the device. Waits for the device.
   void release_memory();

@@ -12,8 +12,10 @@ namespace espalier::torchrt {
 
 c10::Device tensor_device(const Device& device);
 
-// The most bytes that torch held at once on the device since the last reset.
+// The most bytes that torch held at once on the device since the last reset: with what its allocator keeps for later
+// tensors, which no other process can have; and of tensors alone.
 std::size_t most_torch_memory(const Device& device);
+std::size_t most_tensor_memory(const Device& device);
 void reset_most_torch_memory(const Device& device);
 // Gives memory that torch keeps for later tensors back to the device, for other processes. Waits for the device.
 void release_torch_memory(const Device& device);

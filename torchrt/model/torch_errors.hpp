@@ -6,6 +6,7 @@
 #include <string>
 
 #include "planner/core/error.hpp"
+#include "torchrt/device/device.hpp"
 #include "torchrt/device/device_error.hpp"
 #include "torchrt/device/memory_error.hpp"
 
@@ -19,10 +20,10 @@ inline bool says_no_memory(const std::string& words) {
   return false;
 }
 
-// Calls `function`. Torch's errors become Error, or DeviceError or MemoryError where callers need it. `what` is in the
-// message.
+// Calls `function`, which computes on `device`. Torch's errors become Error, or DeviceError or MemoryError where
+// callers need it. `what` is in the message.
 template <class Function>
-auto guarded(const char* what, Function&& function) {
+auto guarded(const Device& device, const char* what, Function&& function) {
   try {
     return function();
   } catch (const c10::Error& error) {
@@ -34,6 +35,14 @@ auto guarded(const char* what, Function&& function) {
                            (accelerator != nullptr && accelerator->get_error_code() == kNoMemory) ||
                            says_no_memory(words);
     if (no_memory) throw MemoryError(words);
+    // Of a broken GPU cuBLAS and cuDNN say only that a call failed.
+    try {
+      device.check();
+    } catch (const DeviceError& own) {
+      throw DeviceError(words + "; " + own.what());
+    }
+    // They say the same of a handle for which there was no memory.
+    if (words.find("_STATUS_NOT_INITIALIZED") != std::string::npos && device.nearly_full()) throw MemoryError(words);
     throw Error(words);
   }
 }

@@ -203,7 +203,7 @@ class UnitRun {
   }
   double peak() {
     device_.wait();
-    return static_cast<double>(compute_->peak_bytes());
+    return static_cast<double>(compute_->peak_tensor_bytes());
   }
 
   void memory(MeasuredUnit& result) {

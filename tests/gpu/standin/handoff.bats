@@ -109,7 +109,7 @@ starves() { # FAULTS: of the new generation; the old one trains on, and the one 
   script "$(two)" 3 "$(four)" '{"abort": "fails"}' 8 "$(four)" '{}' > script.json
   play
   losses_as_alone
-  acts 'acts[0]["memory"] and any(words in acts[0]["message"] for words in ("out of memory", "ALLOC_FAILED"))'
+  acts 'acts[0]["memory"] and any(words in acts[0]["message"] for words in ("out of memory", "ALLOC_FAILED", "Failed to CUDA"))'
 }
 @test "no memory: while the GPU starts" { starves "g1r1:cudaFree@1=2"; }
 @test "no memory: for the state" { starves "g1r2:cuMemCreate@1=2"; }
@@ -118,6 +118,7 @@ starves() { # FAULTS: of the new generation; the old one trains on, and the one 
 # bats test_tags=short
 @test "no memory: torch's tensors in the rehearsal" { starves "g1r1:torch@60=2"; }
 @test "no memory: for cuBLAS, as torch says it" { starves "g1r1:torch@60=-2"; }
+@test "no memory: for NCCL, which says only what it wanted" { starves "g1r1:nccl_memory@1=2"; }
 @test "no memory: an old rank cannot give its state, stays and trains on" {
   export STANDIN_FAULTS="g0r2:cuMemImportFromShareableHandle@1+=2,g0r2:cuMemCreate@12+=2"
   script "$(four)" 3 "$(two)" '{"abort": "starved"}' 8 "$(four)" '{"abort": "ready"}' > script.json

@@ -57,3 +57,10 @@ SH
   run -1 play
   [[ $output == *"the GPU at 0000:03:00.0 and does not see it; it may have fallen off the bus"* ]]
 }
+
+@test "a rank that sees no GPU, where Slurm gave it one, does not train on the processor" {
+  with 0 ESPALIER_GPUS=0000:01:00.0,0000:02:00.0,0000:03:00.0 STANDIN_ALLOWED=
+  script "$(two)" 3 "$(two)" '{}' > script.json
+  run -1 play
+  [[ $output == *"the GPU at 0000:01:00.0 and sees no GPU at all"* ]]
+}

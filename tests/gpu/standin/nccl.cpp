@@ -113,8 +113,9 @@ ncclResult_t begin(const SharedPtr& shared, std::function<ncclResult_t()> work) 
 }
 
 ncclResult_t open(Shared& shared) {
-  if (!charge(shared.gpu, settings().communicator)) {
-    refuse(ncclUnhandledCudaError, "Cuda failure 2 'out of memory'");
+  if (count_call("nccl_memory") != 0 || !charge(shared.gpu, settings().communicator)) {
+    // NCCL warns of CUDA's error first. What asked for the memory then warns, too, and that is what remains.
+    refuse(ncclUnhandledCudaError, "Failed to CUDA calloc async 4096 bytes");
     return ncclUnhandledCudaError;
   }
   shared.data = std::make_unique<Mesh>(shared.name + "d", shared.rank, shared.size, shared.aborted);

@@ -75,12 +75,13 @@ fails() { # FAULTS [WHAT THE FAILED RANK SAYS]
   play > play.log 2>&1 || { cat play.log; return 1; }
   losses_as_alone
   acts 'acts[0]["from"] in ("generation", "start")'
-  [ $# -lt 2 ] || grep -q "$2" play.log
+  [ $# -lt 2 ] || grep -q "$2" play.log || { grep "rank .*: " play.log; return 1; }
 }
 # bats test_tags=short
 @test "ECC error in a kernel: the rank is lost, its replica's state is taken" { fails "g0r1:torch@900=214" "rank 1: .*failed"; }
+@test "ECC error of which cuBLAS says only that a product failed" { fails "g0r1:torch@900=-3" "rank 1: .*EXECUTION_FAILED.*ECC"; }
 @test "illegal access in a kernel" { fails "g0r0:torch@900=700" "rank 0: .*failed"; }
 @test "ECC error seen by an event" { fails "g0r1:cudaEventQuery@400=214" "rank 1: .*ECC"; }
 @test "ECC error that the profile's timeline meets" { fails "g0r1:cudaEventRecord@60=214" "rank 1: .*ECC"; }
 @test "NVLink error in a copy" { fails "g0r1:cudaDeviceSynchronize@60=220" "rank 1: CUDA"; }
-@test "NCCL hits a broken GPU: that rank itself is the lost one" { fails "g0r1:nccl_operation@40=1700" "rank 1: .*NCCL"; }
+@test "NCCL hits a broken GPU: that rank itself is the lost one" { fails "g0r1:nccl_operation@40=1700" "rank 1: .*\(NCCL\|illegal memory access\)"; }

@@ -52,6 +52,7 @@ class CachingAllocator final : public c10::Allocator {
     }
     void* const memory = found->second;
     sizes_[memory] = found->first;
+    most_used_ = std::max(most_used_, used_ += found->first);
     idle_.erase(found);
     return {memory, memory, &release, c10::Device(c10::kCPU)};
   }
@@ -62,9 +63,14 @@ class CachingAllocator final : public c10::Allocator {
     const std::lock_guard lock(mutex_);
     return most_;
   }
+  std::size_t most_used() {
+    const std::lock_guard lock(mutex_);
+    return most_used_;
+  }
   void reset() {
     const std::lock_guard lock(mutex_);
     most_ = held_;
+    most_used_ = used_;
   }
   void empty() {
     const std::lock_guard lock(mutex_);
@@ -76,7 +82,9 @@ class CachingAllocator final : public c10::Allocator {
  private:
   static void fail_if_due() {
     if (const int due = standin::count_call("torch"); due != 0) {
-      standin::break_context(due);
+      standin::break_context(due == -3 ? 214 : due);
+      if (due == -3)
+        TORCH_CHECK(false, "CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasGemmEx(handle)`");
       if (due == -2) TORCH_CHECK(false, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`");
       throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, due,
                                   std::string("CUDA error: ") + cudaGetErrorString(static_cast<cudaError_t>(due)));
@@ -101,6 +109,7 @@ class CachingAllocator final : public c10::Allocator {
     const auto found = sizes_.find(memory);
     if (standin::settings().poison) std::memset(memory, 0xFF, found->second);
     idle_.insert({found->second, memory});
+    used_ -= found->second;
     sizes_.erase(found);
   }
 
@@ -108,7 +117,7 @@ class CachingAllocator final : public c10::Allocator {
   int gpu_ = 0;
   std::multimap<std::size_t, void*> idle_;
   std::map<void*, std::size_t> sizes_;
-  std::size_t held_ = 0, most_ = 0;
+  std::size_t held_ = 0, most_ = 0, used_ = 0, most_used_ = 0;
 };
 
 CachingAllocator& CachingAllocator::instance() {
@@ -145,6 +154,7 @@ c10::Device tensor_device(const Device& device) {
   return c10::kCPU;
 }
 std::size_t most_torch_memory(const Device&) { return CachingAllocator::instance().most(); }
+std::size_t most_tensor_memory(const Device&) { return CachingAllocator::instance().most_used(); }
 void reset_most_torch_memory(const Device&) { CachingAllocator::instance().reset(); }
 void release_torch_memory(const Device&) { CachingAllocator::instance().empty(); }
 

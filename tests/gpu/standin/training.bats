@@ -91,3 +91,22 @@ setup() {
     "$BATS_TEST_DIRNAME" "$BATS_FILE_TMPDIR"
   [[ $output == *"sees 1; start one rank per GPU"* ]]
 }
+
+@test "the profile of a stage knows the activations' memory, though the GPU's allocator keeps what was used before" {
+  shape 4 4x1:2 4x1:2 > two.json
+  for stage in 0 1; do
+    for flavour in "$alone" "$train"; do
+      STANDIN_GPUS=1 timeout -k 5 60 "$flavour" small.toml --profile-plan two.json --stage $stage --set training.accuracy=relaxed \
+        > "stage-${flavour##*/}.json"
+    done
+    python3 - "stage-${alone##*/}.json" "stage-${train##*/}.json" << 'PY'
+import json, sys
+on_cpu, on_gpu = (json.load(open(name)) for name in sys.argv[1:])
+for a, b in zip(on_cpu["units"], on_gpu["units"]):
+    for key in ("held_bytes", "pending_bytes", "working_bytes"):
+        assert abs(a[key] - b[key]) <= 0.02 * a[key] + 65536, (a["kind"], key, a[key], b[key])
+    assert b["held_bytes"] > 0, b
+assert abs(on_cpu["peak_bytes"] - on_gpu["peak_bytes"]) <= 0.05 * on_cpu["peak_bytes"], (on_cpu["peak_bytes"], on_gpu["peak_bytes"])
+PY
+  done
+}

@@ -49,6 +49,9 @@ std::unique_ptr<Device> make_device(std::optional<int> assigned, int local_rank)
   const cudaError_t found = ::cudaGetDeviceCount(&count);
   if (found == cudaErrorNoDevice || found == cudaErrorInsufficientDriver) {
     ::cudaGetLastError();  // clears the error, so that no later call reports it
+    if (assigned && !bus_id(*assigned).empty())
+      throw DeviceError("CUDA: this rank is to train on the GPU at " + bus_id(*assigned) +
+                        " and sees no GPU at all: look at nvidia-smi, the driver and dmesg on its node");
     std::fprintf(stderr, "espalier: train: no GPU is visible; training on the processor\n");
     return make_cpu_device();
   }

@@ -7,6 +7,7 @@ namespace espalier::torchrt {
 
 c10::Device tensor_device(const Device&) { return c10::kCPU; }
 std::size_t most_torch_memory(const Device&) { return most_host_memory(); }
+std::size_t most_tensor_memory(const Device&) { return most_host_memory(); }
 void reset_most_torch_memory(const Device&) { reset_most_host_memory(); }
 void release_torch_memory(const Device&) {}  // malloc keeps little
 

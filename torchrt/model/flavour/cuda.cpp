@@ -48,17 +48,32 @@ void from_fixed_point_on_device(const at::Tensor& values, const at::Tensor& tota
         "gradients from their sum as integers");
 }
 
+namespace {
+
+c10::CachingDeviceAllocator::DeviceStats stats_of(const Device& device) {
+  const c10::Device where = tensor_device(device);
+  return at::getDeviceAllocator(where.type())->getDeviceStats(where.index());
+}
+
+std::size_t peak_of(const c10::CachingAllocator::StatArray& bytes) {
+  return static_cast<std::size_t>(bytes[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak);
+}
+
+}  // namespace
+
 c10::Device tensor_device(const Device& device) {
   if (device.kind() == DeviceKind::cpu) return c10::kCPU;
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(device.index())};
 }
 
-// With what the allocator keeps for later: other processes cannot have it.
 std::size_t most_torch_memory(const Device& device) {
   if (device.kind() == DeviceKind::cpu) return most_host_memory();
-  const c10::Device where = tensor_device(device);
-  const auto& reserved = at::getDeviceAllocator(where.type())->getDeviceStats(where.index()).reserved_bytes;
-  return static_cast<std::size_t>(reserved[static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak);
+  return peak_of(stats_of(device).reserved_bytes);
+}
+
+std::size_t most_tensor_memory(const Device& device) {
+  if (device.kind() == DeviceKind::cpu) return most_host_memory();
+  return peak_of(stats_of(device).allocated_bytes);
 }
 
 void reset_most_torch_memory(const Device& device) {
