@@ -40,7 +40,7 @@ ScheduleRow row_of(const ScheduleArguments& arguments, const std::string& name, 
   const pipeline::Costs costs = schedule_costs(arguments, schedule);
   row.result = pipeline::simulate(schedule, costs);
   row.stage_activation = stage_activation(costs, schedule);
-  const std::vector<double> memory = schedule_memory(arguments, static_cast<int>(schedule.actions.size()));
+  const std::vector<double> memory = schedule_memory(arguments, schedule);
   for (std::size_t rank = 0; rank < memory.size(); ++rank)
     row.fits = row.fits && row.result.ranks[rank].peak <= memory[rank] * (1 + 1e-9);
   row.schedule = std::move(schedule);

@@ -24,6 +24,11 @@ struct ScheduleArguments {
   double freed_by_input = 0;   // share of the activations
   double hop = 0;              // time of a message between ranks
   std::vector<double> memory;  // one value or one a rank; empty: no limit
+  // What the model's first and last chunk have besides, on one micro-batch; `memory` of the rank that has the chunk.
+  struct Edge {
+    double forward = 0, backward_input = 0, backward_weight = 0, memory = 0;
+  };
+  Edge first, last;
   bool json = false, draw = false;
   std::string svg, csv;  // files to write; empty: none
 };

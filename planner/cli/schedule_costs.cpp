@@ -1,9 +1,16 @@
 #include "planner/cli/schedule_costs.hpp"
 
+#include <algorithm>
+
 #include "planner/cli/arguments.hpp"
 #include "planner/core/pipeline/placement.hpp"
 
 namespace espalier::cli {
+namespace {
+
+constexpr double kLeastMemory = 1e-9;  // a rank whose edge leaves it nothing; no activations fit
+
+}  // namespace
 
 pipeline::Costs schedule_costs(const ScheduleArguments& arguments, const pipeline::Schedule& schedule) {
   const auto& placement = schedule.rank_of_chunk;
@@ -31,15 +38,32 @@ pipeline::Costs schedule_costs(const ScheduleArguments& arguments, const pipelin
     cost.freed_by_input = arguments.freed_by_input * cost.activation;
     cost.send_forward = cost.send_backward = arguments.hop;
   }
+  const auto add = [](pipeline::ChunkCosts& cost, const ScheduleArguments::Edge& edge) {
+    cost.forward += edge.forward;
+    cost.backward_input += edge.backward_input;
+    cost.backward_weight += edge.backward_weight;
+    cost.backward += edge.backward_input + edge.backward_weight;
+  };
+  add(costs.front(), arguments.first);
+  add(costs.back(), arguments.last);
   return costs;
 }
 
-std::vector<double> schedule_memory(const ScheduleArguments& arguments, int ranks) {
-  if (arguments.memory.size() == 1) return std::vector<double>(static_cast<std::size_t>(ranks), arguments.memory[0]);
-  if (!arguments.memory.empty() && arguments.memory.size() != static_cast<std::size_t>(ranks))
-    throw UsageError("--memory: has " + std::to_string(arguments.memory.size()) + " values; give one, or one a rank (" +
+std::vector<double> schedule_memory(const ScheduleArguments& arguments, const pipeline::Schedule& schedule) {
+  const std::size_t ranks = schedule.actions.size();
+  std::vector<double> memory = arguments.memory;
+  if (memory.empty()) return memory;
+  if (memory.size() == 1) memory.assign(ranks, arguments.memory[0]);
+  if (memory.size() != ranks)
+    throw UsageError("--memory: has " + std::to_string(memory.size()) + " values; give one, or one a rank (" +
                      std::to_string(ranks) + ")");
-  return arguments.memory;
+  const auto take = [&](int rank, double edge) {
+    double& of_rank = memory[static_cast<std::size_t>(rank)];
+    of_rank = std::max(of_rank - edge, kLeastMemory);
+  };
+  take(schedule.rank_of_chunk.front(), arguments.first.memory);
+  take(schedule.rank_of_chunk.back(), arguments.last.memory);
+  return memory;
 }
 
 double stage_activation(const pipeline::Costs& costs, const pipeline::Schedule& schedule) {

@@ -65,12 +65,23 @@ std::string take_job(ScheduleArguments& arguments) {
     arguments.hop = std::max(arguments.hop, stage.send);
     after = std::max(after, stage.after);
   }
+  const auto edge = [&](const EdgeView& one) -> ScheduleArguments::Edge {
+    return {one.forward, one.backward_input, one.backward_weight, limited ? 0 : one.bytes / kGiB};
+  };
+  arguments.first = edge(view.first);
+  arguments.last = edge(view.last);
   std::string text = fmt::format(
       "{}: {} stages, {} micro-batches, {}. Times in ms, memory in GiB, as measured. A step takes up to {:.4g} ms "
       "more, "
       "for the sums of gradients and the optimizer.",
       arguments.profile.empty() ? "job " + std::to_string(arguments.job) : arguments.profile, view.stages.size(),
       view.micro_batches, view.schedule, after);
+  if (view.whole_backward) {
+    arguments.freed_by_input = 1;
+    text +=
+        " The job recomputes activations: its backward passes are not taken apart, and zero-bubble schedules gain "
+        "nothing.";
+  }
   if (view.weight_assumed) text += " Which part of the backward pass can wait is assumed, by the model's shape.";
   return text + "\n";
 }

@@ -45,7 +45,7 @@ pipeline::Found searched_schedule(const ScheduleArguments& arguments, const pipe
     pipeline::Schedule shape{problem.micro_batches, placement, {}};
     shape.actions.resize(static_cast<std::size_t>(problem.ranks));
     problem.costs = schedule_costs(arguments, shape);
-    problem.memory = schedule_memory(arguments, problem.ranks);
+    problem.memory = schedule_memory(arguments, shape);
     pipeline::SearchOptions options;
     options.work = static_cast<std::int64_t>(arguments.effort * static_cast<double>(pipeline::usual_work(problem)));
     std::vector<pipeline::Schedule> starts;

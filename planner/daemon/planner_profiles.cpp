@@ -33,10 +33,8 @@ Json pipeline_of(const ElasticJob& job, const JobCoefficients& known, const Site
   if (!job.plan || job.plan->stages.size() < 2) return nullptr;
   Training training = training_of(job.model);
   training.in_parts = true;
-  // With recomputation the backward pass does the forward pass again: three parts of work instead of two.
-  const double of_two = std::exchange(training.recompute, false) ? 2.0 / 3 : 1;
   try {
-    const double share = of_two * model_sizes(job.model, training, site.hardware.types.size()).deferred;
+    const double share = model_sizes(job.model, training, site.hardware.types.size()).deferred;
     return pipeline_view(site.hardware, site.topology, known, *job.plan, share);
   } catch (const Error&) {  // a node has left Slurm, say
     return nullptr;

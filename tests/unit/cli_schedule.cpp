@@ -152,6 +152,28 @@ TEST_CASE("a measured job's costs are compared as those that are typed, within i
   CHECK(complaint<Error>({"--profile", file.path(), "--kind", "gpipe"}) == "accepted");
 }
 
+TEST_CASE("a measured job's edges are on the ranks that have the first and the last chunk") {
+  Json measured = Json::parse(kShown);
+  Json& pipeline = measured["job"]["pipeline"];
+  pipeline["first"] = {{"forward_ms", 0.5}, {"backward_input_ms", 0}, {"backward_weight_ms", 0.25}, {"bytes", 0}};
+  pipeline["last"] = {{"forward_ms", 1}, {"backward_input_ms", 1}, {"backward_weight_ms", 1}, {"bytes", 1610612736}};
+  const File file(measured.dump());
+  // In a V rank 0 has both; on one chunk each rank has one.
+  CHECK(json_of({"--profile", file.path(), "--kind", "zb-v", "--memory", "4"}) ==
+        json_of(on("2", "8",
+                   {"--kind", "zb-v", "--forward", "1.5,1.5,1.5,2", "--backward-input", "1,1.5,1.5,2",
+                    "--backward-weight", "1.25,1.5,1.5,2", "--hop", "0.5", "--memory", "4"})));
+  CHECK(json_of({"--profile", file.path(), "--kind", "1f1b", "--memory", "4"}) ==
+        json_of(on("2", "8",
+                   {"--kind", "1f1b", "--forward", "2.5,4", "--backward-input", "2,4", "--backward-weight", "2.25,4",
+                    "--hop", "0.5", "--memory", "4"})));
+  // The head's parameters leave half a GiB of two: too little for the rank that has the head.
+  for (const char* kind : {"1f1b", "zb-v"}) {
+    CHECK(json_of({"--profile", File(kShown).path(), "--kind", kind})["fits"] == true);
+    CHECK(json_of({"--profile", file.path(), "--kind", kind})["fits"] == false);
+  }
+}
+
 TEST_CASE("a job's costs are not given twice, and a file without them is refused in words") {
   const File file(kShown), other("{\"job\": {\"pipeline\": null}}");
   for (const char* option : {"--ranks", "--micro-batches", "--file", "--forward", "--backward-input",

@@ -12,7 +12,7 @@
 
 namespace espalier {
 
-// Of all that a stage does on one micro-batch, on its slowest replica. Times in ms.
+// Of what a stage does with its layers on one micro-batch, on its slowest replica. Times in ms.
 struct StageView {
   double forward = 0, backward_input = 0, backward_weight = 0;
   double send = 0;        // a message of activations to the next stage, or of gradients back
@@ -21,11 +21,22 @@ struct StageView {
   double room = 0;        // bytes of a GPU that activations may fill
 };
 
+// What the embedding, or the head, adds to the stage that has it. In another schedule another stage may have it: in a V
+// the first stage has both. Times in ms, on the GPUs that have it now.
+struct EdgeView {
+  double forward = 0, backward_input = 0, backward_weight = 0;
+  double bytes = 0;  // of a GPU, for parameters, their gradients, optimizer and activations
+};
+
 struct PipelineView {
   std::string schedule;  // the plan's
   int micro_batches = 0;
   bool weight_assumed = false;  // which share of the backward pass backward_weight is follows from the model's shape
-  std::vector<StageView> stages;
+  // The job recomputes activations. Then the backward pass of a layer is not taken apart: I does the work on its
+  // weights, too, and frees its activations, and W does nothing.
+  bool whole_backward = false;
+  std::vector<StageView> stages;  // without the edges
+  EdgeView first, last;
 };
 
 // `weight_share`: of the backward pass, where `job` does not know it because its schedule never took the pass apart.
@@ -34,7 +45,8 @@ PipelineView pipeline_view(const Hardware& hardware, const Topology& topology, c
                            const Plan& plan, double weight_share);
 
 void to_json(nlohmann::json& json, const PipelineView& view);
-// Throws Error when a figure is missing, negative or not finite, or there are fewer than two stages.
+// Throws Error when a figure is missing, negative or not finite, or there are fewer than two stages. Edges may be
+// absent: then stages are with them.
 void from_json(const nlohmann::json& json, PipelineView& view);
 
 }  // namespace espalier
