@@ -1,0 +1,172 @@
+"""Unit tests of the Python package: what is written and told at the end of a training, and who may write. Run by
+tests/torchrt/python.bats."""
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import unittest.mock
+
+import stand_in
+
+
+def training(rank, world, path, control, kind="fsdp", **settings):
+    """A run of a small model, which the processes divide, with its model and optimizer."""
+    import torch
+    torch.manual_seed(1)
+    model = torch.nn.Linear(6, 6)
+    if kind == "fsdp":
+        from torch.distributed.fsdp import fully_shard
+        fully_shard(model)
+    elif kind == "ddp":
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    run = stand_in.join(control, rank, world, global_batch=2 * world, steps=6, checkpoint=path, checkpoint_every=2, **settings)
+    run.register(model=model, optimizer=optimizer)
+    return run, model, optimizer
+
+
+def step_of(model, optimizer, run, report=True):
+    import torch
+    optimizer.zero_grad()
+    loss = model(torch.ones(2, 6)).square().mean()
+    loss.backward()
+    optimizer.step()
+    if report:
+        run.report(loss)
+
+
+def one_raises(rank, world, folder, late):
+    """Rank 1 fails in step 3, which is not one of a checkpoint. Returns what it told, and the seconds until it knew that it had failed."""
+    control = stand_in.Control()
+    run, model, optimizer = training(rank, world, os.path.join(folder, "c"), control)
+    try:
+        for step in run.steps():
+            if late:
+                step_of(model, optimizer, run)
+            if step == 3 and rank == 1:
+                begin = time.monotonic()
+                raise ValueError("the test says so")
+            if not late:
+                step_of(model, optimizer, run)
+    except ValueError:
+        return control.kinds(), time.monotonic() - begin
+    except BaseException as error:
+        return control.kinds(), type(error).__name__
+    return control.kinds(), None
+
+
+def one_breaks(rank, world, folder, who, seconds):
+    from espalier import _leaving
+    control = stand_in.Control()
+    run, model, optimizer = training(rank, world, os.path.join(folder, "c"), control)
+    with unittest.mock.patch.object(_leaving.all_can_write, "__defaults__", (seconds,)):
+        for step in run.steps():
+            step_of(model, optimizer, run)
+            if step == 3 and rank in who:
+                break
+            if step == 3:
+                time.sleep(5)  # as a rank whose model waits for the others
+                break
+    return control.told
+
+
+class Processes(unittest.TestCase):
+    def files(self, folder):
+        return sorted(name for name in os.listdir(folder) if name != "store")
+
+    def test_a_rank_that_raises_writes_nothing_waits_for_nobody_and_does_not_say_done(self):
+        import torch.distributed.fsdp  # noqa: F401 for all that are forked
+        for late in (False, True):
+            with tempfile.TemporaryDirectory() as folder:
+                found = stand_in.processes(3, one_raises, folder, late)
+                told, seconds = found[1]
+                self.assertIsInstance(seconds, float, found)
+                self.assertLess(seconds, 5)
+                self.assertNotIn("done", told)
+                self.assertEqual(self.files(folder), ["c", "c.2.0", "c.2.1", "c.2.2"])
+
+    def test_a_rank_that_leaves_the_loop_alone_says_so_and_writes_nothing(self):
+        import torch.distributed.fsdp  # noqa: F401
+        with tempfile.TemporaryDirectory() as folder:
+            found = stand_in.processes(3, one_breaks, folder, (1,), 1.0)
+            self.assertEqual(found[1][-1]["type"], "failed", found)
+            self.assertIn("was left after step 3 by this process and not by all within 1 s", found[1][-1]["message"])
+            self.assertEqual(self.files(folder), ["c", "c.2.0", "c.2.1", "c.2.2"])
+
+    def test_ranks_that_leave_it_together_write_their_state(self):
+        import torch.distributed.fsdp  # noqa: F401
+        with tempfile.TemporaryDirectory() as folder:
+            found = stand_in.processes(3, one_breaks, folder, (0, 1, 2), 60.0)
+            self.assertEqual([one[-1] for one in found], [{"type": "done", "step": 3}] * 3)
+            self.assertEqual(self.files(folder), ["c", "c.3.0", "c.3.1", "c.3.2"])
+
+
+class Words(unittest.TestCase):
+    def last_words(self, body):
+        """What a process with a launcher tells at its end, and its exit code."""
+        script = ("import sys, atexit; import stand_in, test_ending as t\nc = stand_in.Control()\n"
+                  "atexit.register(lambda: print('TOLD', c.kinds()[-1]))\nsend = c.send\n"
+                  "def told(kind, **more):\n  send(kind, **more); kind == 'failed' and print('TOLD failed', flush=True)\nc.send = told\n"
+                  "run, model, optimizer = t.training(0, 1, None, c, 'plain')\nsys.excepthook = run._worker._last_words\n" + body)
+        here = os.path.dirname(os.path.abspath(__file__))
+        done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": here + ":" + os.environ["PYTHONPATH"]},
+                              capture_output=True, text=True, timeout=120)
+        words = [line for line in done.stdout.splitlines() if line.startswith("TOLD")]
+        self.assertEqual(len(words), 1, done.stdout + done.stderr)
+        return words[0], done.returncode
+
+    def test_an_exception_is_told_as_failed_and_one_that_the_script_catches_as_done_at_its_end(self):
+        loop = "for step in run.steps():\n  t.step_of(model, optimizer, run)\n  if step == 2: "
+        self.assertEqual(self.last_words(loop + "raise ValueError\n"), ("TOLD failed", 1))
+        caught = "try:\n" + "".join(f"  {line}\n" for line in (loop + "raise ValueError").splitlines()) + "except ValueError: pass\n"
+        self.assertEqual(self.last_words(caught + "assert c.kinds()[-1] == 'step', c.kinds()\n"), ("TOLD done", 0))
+        self.assertEqual(self.last_words(loop + "break\nassert c.kinds()[-1] == 'done'\n"), ("TOLD done", 0))
+
+
+class Writers(unittest.TestCase):
+    def test_a_generation_whose_successor_trains_writes_no_more(self):
+        control, wrote = stand_in.Control([(2, "switch"), (2, "exit")]), []
+        run, model, optimizer = training(0, 1, None, control, "plain")
+        self.assertFalse(run.is_writer)
+        with self.assertRaises(SystemExit):
+            try:
+                for step in run.steps():
+                    step_of(model, optimizer, run)
+                    wrote.append((step, run.is_writer))
+            finally:
+                wrote.append(("at the end", run.is_writer))
+        self.assertEqual(wrote, [(1, True), (2, True), (3, True), ("at the end", False)])
+        self.assertEqual(control.kinds()[-1], "switched")
+
+    def test_a_generation_that_stands_leaves_the_gpu_to_the_next_one_and_trains_on_where_that_fails(self):
+        import torch
+        for gpu in (True, False):
+            control, kept = stand_in.Control([(2, "switch"), (2, "resume")]), []
+            run, model, optimizer = training(0, 1, None, control, "plain")
+            with unittest.mock.patch.object(torch.cuda, "empty_cache", lambda: kept.append("emptied")):
+                for step in run.steps():
+                    run._trainer._cuda = gpu and step == 3  # the step at whose end it stands
+                    kept.append(model.weight.grad is not None)
+                    step_of(model, optimizer, run)
+            self.assertEqual(kept, [False, True, True, "emptied", False, True, True] if gpu else [False] + [True] * 5)
+            self.assertEqual(control.kinds()[-1], "done")
+
+    def test_a_channels_exit_is_what_makes_it_so(self):
+        from espalier import _control
+        control = _control.Control.__new__(_control.Control)
+        control.left = False
+        with self.assertRaises(_control.Leave):
+            control._checked({"type": "exit"}, ("commit",))
+        self.assertTrue(control.left)
+
+    def test_who_ends_the_training_writes_its_last_file(self):
+        run, model, optimizer = training(0, 1, None, stand_in.Control(), "plain")
+        for _ in run.steps():
+            step_of(model, optimizer, run)
+        self.assertTrue(run.is_writer)
+
+
+if __name__ == "__main__":
+    unittest.main()
