@@ -57,24 +57,46 @@ def one_raises(rank, world, folder, late):
     return control.kinds(), None
 
 
+def wait_for(path):
+    until = time.monotonic() + 100
+    while not os.path.exists(path) and time.monotonic() < until:
+        time.sleep(0.02)
+
+
 def one_breaks(rank, world, folder, who, seconds):
     from espalier import _leaving
     control = stand_in.Control()
     run, model, optimizer = training(rank, world, os.path.join(folder, "c"), control)
-    with unittest.mock.patch.object(_leaving.all_can_write, "__defaults__", (seconds,)):
+    with unittest.mock.patch.object(_leaving, "_SECONDS", seconds):
         for step in run.steps():
             step_of(model, optimizer, run)
-            if step == 3 and rank in who:
-                break
             if step == 3:
-                time.sleep(5)  # as a rank whose model waits for the others
+                if rank not in who:
+                    wait_for(os.path.join(folder, "left"))  # as a rank whose model waits for the others
                 break
+    open(os.path.join(folder, "left"), "w").close()
     return control.told
+
+
+def one_breaks_while_the_other_trains(rank, world, folder):
+    """Rank 1 leaves the loop after step 3, and rank 0 needs it in none of its own exchanges. Returns how each has ended."""
+    from espalier import _leaving
+    control = stand_in.Control()
+    run, model, optimizer = training(rank, world, os.path.join(folder, "c"), control, "plain", unit=world)
+    try:
+        with unittest.mock.patch.object(_leaving, "_SECONDS", 5.0):
+            for step in run.steps():
+                step_of(model, optimizer, run)
+                if step == 3 and rank == 1:
+                    break
+    except RuntimeError as error:
+        return {"type": "raised", "message": str(error)}
+    return control.told[-1]
 
 
 class Processes(unittest.TestCase):
     def files(self, folder):
-        return sorted(name for name in os.listdir(folder) if name != "store")
+        return sorted(name for name in os.listdir(folder) if name not in ("store", "left"))
 
     def test_a_rank_that_raises_writes_nothing_waits_for_nobody_and_does_not_say_done(self):
         import torch.distributed.fsdp  # noqa: F401 for all that are forked
@@ -90,10 +112,19 @@ class Processes(unittest.TestCase):
     def test_a_rank_that_leaves_the_loop_alone_says_so_and_writes_nothing(self):
         import torch.distributed.fsdp  # noqa: F401
         with tempfile.TemporaryDirectory() as folder:
-            found = stand_in.processes(3, one_breaks, folder, (1,), 1.0)
+            found = stand_in.processes(3, one_breaks, folder, (1,), 5.0)
             self.assertEqual(found[1][-1]["type"], "failed", found)
-            self.assertIn("was left after step 3 by this process and not by all within 1 s", found[1][-1]["message"])
+            self.assertIn("was left after step 3 by this process and not by all within 5 s", found[1][-1]["message"])
             self.assertEqual(self.files(folder), ["c", "c.2.0", "c.2.1", "c.2.2"])
+
+    def test_what_a_rank_tells_that_left_the_loop_is_not_taken_for_what_those_tell_that_train(self):
+        import torch.distributed  # noqa: F401 for all that are forked
+        with tempfile.TemporaryDirectory() as folder:
+            trains, left = stand_in.processes(2, one_breaks_while_the_other_trains, folder)
+            self.assertEqual(trains["type"], "raised", trains)  # its peer is gone
+            self.assertEqual(left["type"], "failed", left)
+            self.assertIn("was left after step 3 by this process and not by all within 5 s", left["message"])
+            self.assertEqual(self.files(folder), ["c", "c.2.0", "c.2.1"])
 
     def test_ranks_that_leave_it_together_write_their_state(self):
         import torch.distributed.fsdp  # noqa: F401

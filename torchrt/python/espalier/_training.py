@@ -15,7 +15,7 @@ from . import _checkpoint, _profile
 from ._control import Leave
 from ._exchange import gathered
 from ._gradients import Averager
-from ._leaving import Alone, all_can_write
+from ._leaving import Alone, Leavers
 from ._measuring import Measuring
 from ._named import by_name
 from ._numbers import SharedNumbers, sum_over
@@ -46,6 +46,8 @@ class Training:
         registered.check(run.replicas)
         self._named = bool(run.has_layouts)
         self._divided = self._named or registered.is_divided
+        writes_parts = bool(checkpoint) and every > 0 and (self._divided or run.unit > 1)  # so each process waits for the others then
+        self._leavers = Leavers() if writes_parts and self._group is not None else None
         self._objects: Dict[str, Any] = dict(by_name(objects)) if self._named else {name: unwrapped(one) for name, one in objects.items()}
         self._cuda = registered.on_gpu
         self.averager = Averager([one for _, one in registered.modules], run.replicas, self._cuda)
@@ -302,7 +304,10 @@ class Training:
         self._tell_done(step)
 
     def _release(self) -> None:
-        """The group's threads must have ended before the interpreter does, or its end aborts."""
+        """The groups' threads must have ended before the interpreter does, or its end aborts."""
+        if self._leavers is not None:
+            dist.destroy_process_group(self._leavers.group)
+            self._leavers = None
         if self._group is not None:
             dist.destroy_process_group(self._group)
             self._group, self._sum = None, sum_over(None)
@@ -317,11 +322,10 @@ class Training:
         """Ends a training whose loop was left early. A step without report() is not written as done: the state is that of the
         step before where the optimizer has not begun, and of neither step where it has."""
         step, can = self._left_at()
-        writes = bool(self._path) and self._every > 0
-        mine = writes and can and self._written != step
-        if writes and (self._divided or self._run.unit > 1):  # each process writes its part, and waits for the others
+        mine = bool(self._path) and self._every > 0 and can and self._written != step
+        if self._leavers is not None:
             try:
-                mine = all_can_write(self._group, step, mine)
+                mine = self._leavers.all_can_write(step, mine)
             except Alone as error:
                 self._tell_failed(f"run.steps(): {error}; {self._path} was not written")
                 return
