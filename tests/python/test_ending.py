@@ -1,5 +1,7 @@
 """Unit tests of the Python package: what is written and told at the end of a training, and who may write. Run by
 tests/torchrt/python.bats."""
+import contextlib
+import io
 import os
 import subprocess
 import sys
@@ -94,6 +96,30 @@ def one_breaks_while_the_other_trains(rank, world, folder):
     return control.told[-1]
 
 
+def groups_ended(rank, world, end, folder, unit):
+    """What is told last where the script itself destroys all process groups before its end, and whether the training lets go of its own."""
+    import torch.distributed as dist
+    from espalier import _ending
+    control, last, said = stand_in.Control(), [], io.StringIO()
+    run, model, optimizer = training(rank, world, folder and os.path.join(folder, "c"), control, "plain" if unit > 1 else "ddp", unit=unit)
+    with unittest.mock.patch.object(_ending.atexit, "register", lambda *call: last.append(call)), contextlib.redirect_stderr(said):
+        steps = run.steps()
+        try:
+            for step in steps:
+                step_of(model, optimizer, run)
+                if step == 3 and end == "raise":
+                    raise ValueError
+                if step == 3 and end == "break":
+                    break
+        except ValueError:
+            pass
+        dist.destroy_process_group()
+        steps.close()
+        for call, *arguments in last:
+            call(*arguments)
+    return control.told[-1], run._trainer._group is None and run._trainer._leavers is None
+
+
 class Processes(unittest.TestCase):
     def files(self, folder):
         return sorted(name for name in os.listdir(folder) if name not in ("store", "left"))
@@ -134,6 +160,20 @@ class Processes(unittest.TestCase):
             self.assertEqual(self.files(folder), ["c", "c.3.0", "c.3.1", "c.3.2"])
 
 
+    def test_a_script_that_destroys_its_process_groups_is_told_of_all_the_same(self):
+        import torch.distributed  # noqa: F401
+        for end in ("raise", "break", "whole"):
+            for told, released in stand_in.processes(2, groups_ended, end, None, 1):
+                self.assertEqual((told["type"], released), ("done", True), end)
+
+    def test_a_loop_that_is_left_and_held_beyond_its_process_groups_is_written_still(self):
+        import torch.distributed  # noqa: F401
+        with tempfile.TemporaryDirectory() as folder:
+            for told, released in stand_in.processes(2, groups_ended, "break", folder, 2):
+                self.assertEqual((told["type"], released), ("done", True))
+            self.assertEqual(self.files(folder), ["c", "c.3.0", "c.3.1"])
+
+
 class Words(unittest.TestCase):
     def last_words(self, body):
         """What a process with a launcher tells at its end, and its exit code."""
@@ -145,7 +185,7 @@ class Words(unittest.TestCase):
         done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": here + ":" + os.environ["PYTHONPATH"]},
                               capture_output=True, text=True, timeout=120)
         words = [line for line in done.stdout.splitlines() if line.startswith("TOLD")]
-        self.assertEqual(len(words), 1, done.stdout + done.stderr)
+        self.assertEqual(len(set(words)), 1, done.stdout + done.stderr)
         return words[0], done.returncode
 
     def test_an_exception_is_told_as_failed_and_one_that_the_script_catches_as_done_at_its_end(self):
@@ -154,6 +194,27 @@ class Words(unittest.TestCase):
         caught = "try:\n" + "".join(f"  {line}\n" for line in (loop + "raise ValueError").splitlines()) + "except ValueError: pass\n"
         self.assertEqual(self.last_words(caught + "assert c.kinds()[-1] == 'step', c.kinds()\n"), ("TOLD done", 0))
         self.assertEqual(self.last_words(loop + "break\nassert c.kinds()[-1] == 'done'\n"), ("TOLD done", 0))
+
+
+    def test_an_exception_that_nobody_caught_is_told_also_where_the_script_shows_exceptions_itself(self):
+        loop = "sys.excepthook = lambda *_: None\nfor step in run.steps():\n  t.step_of(model, optimizer, run)\n  if step == 2: "
+        self.assertEqual(self.last_words(loop + "raise ValueError\n"), ("TOLD failed", 1))
+        self.assertEqual(self.last_words(loop + "sys.exit(1)\n"), ("TOLD done", 1))  # the script ends itself
+
+    def test_a_last_checkpoint_that_cannot_be_written_is_told_as_a_failure(self):
+        from espalier import _checkpoint
+        for error, words in ((OSError(28, "No space left on device"), "No space left on device; make room"), (ValueError("a peer is gone"), "gone")):
+            control, said = stand_in.Control(), io.StringIO()
+            with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stderr(said), contextlib.ExitStack() as broken:
+                run, model, optimizer = training(0, 1, os.path.join(folder, "c"), control, "plain")
+                for step in run.steps():
+                    step_of(model, optimizer, run)
+                    if step == 3:
+                        broken.enter_context(unittest.mock.patch.object(_checkpoint, "write", side_effect=error))
+                        break
+            self.assertEqual(control.kinds()[-1], "failed")
+            self.assertIn("was not written after step 3, where the loop was left: ", control.told[-1]["message"])
+            self.assertIn(words, said.getvalue())
 
 
 class Writers(unittest.TestCase):

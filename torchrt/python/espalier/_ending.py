@@ -1,0 +1,49 @@
+"""What the launcher is told at the end of a training, and when."""
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from typing import Callable, Optional
+
+from ._worker import Worker
+
+
+class Ending:
+    """The training's groups are released after its last words: the script may have ended them before, and nothing of that may keep the words
+    back."""
+
+    def __init__(self, worker: Optional[Worker], release: Callable[[], None]) -> None:
+        self._worker, self._release = worker, release
+        self._uncaught = getattr(sys, "last_value", None)  # of an earlier line at a prompt
+        self._process = os.getpid()
+
+    def done(self, step: int) -> None:
+        if self._worker is not None:
+            self._worker.control.farewell()
+            self._worker.control.send("done", step=step)
+        self._release()
+
+    def failed(self, why: str) -> None:
+        print(f"espalier: {why}", file=sys.stderr, flush=True)
+        if self._worker is not None:
+            self._worker.control.farewell()
+            self._worker.control.send("failed", message=why[:2000], peer=False, memory=False)
+        self._release()
+
+    def at_exit(self, step: int) -> None:
+        """When the interpreter ends. Where nobody catches an exception, `failed` is told and no `done`; where the script goes on to its end,
+        the training has ended there."""
+        atexit.register(self._last, step)
+
+    def _last(self, step: int) -> None:
+        if os.getpid() != self._process:
+            return  # a child that was forked since
+        error = getattr(sys, "last_value", None)
+        if error is None or error is self._uncaught:
+            self.done(step)
+            return
+        # The script has an excepthook of its own, so the worker's has not told it.
+        if self._worker is not None:
+            self._worker.tell_failure(type(error), error)
+        self._release()
