@@ -175,17 +175,18 @@ class Processes(unittest.TestCase):
 
 
 class Words(unittest.TestCase):
-    def last_words(self, body):
-        """What a process with a launcher tells at its end, and its exit code."""
+    def last_words(self, body, path=None):
+        """What a process with a launcher tells at its end, and its exit code. path: of its checkpoint."""
         script = ("import sys, atexit; import stand_in, test_ending as t\nc = stand_in.Control()\n"
                   "atexit.register(lambda: print('TOLD', c.kinds()[-1]))\nsend = c.send\n"
                   "def told(kind, **more):\n  send(kind, **more); kind == 'failed' and print('TOLD failed', flush=True)\nc.send = told\n"
-                  "run, model, optimizer = t.training(0, 1, None, c, 'plain')\nsys.excepthook = run._worker._last_words\n" + body)
+                  "run, model, optimizer = t.training(0, 1, sys.argv[1] or None, c, 'plain')\nsys.excepthook = run._worker._last_words\n" + body)
         here = os.path.dirname(os.path.abspath(__file__))
-        done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": here + ":" + os.environ["PYTHONPATH"]},
+        done = subprocess.run([sys.executable, "-c", script, path or ""], env={**os.environ, "PYTHONPATH": here + ":" + os.environ["PYTHONPATH"]},
                               capture_output=True, text=True, timeout=120)
         words = [line for line in done.stdout.splitlines() if line.startswith("TOLD")]
         self.assertEqual(len(set(words)), 1, done.stdout + done.stderr)
+        self.said = done.stderr
         return words[0], done.returncode
 
     def test_an_exception_is_told_as_failed_and_one_that_the_script_catches_as_done_at_its_end(self):
@@ -200,6 +201,16 @@ class Words(unittest.TestCase):
         loop = "sys.excepthook = lambda *_: None\nfor step in run.steps():\n  t.step_of(model, optimizer, run)\n  if step == 2: "
         self.assertEqual(self.last_words(loop + "raise ValueError\n"), ("TOLD failed", 1))
         self.assertEqual(self.last_words(loop + "sys.exit(1)\n"), ("TOLD done", 1))  # the script ends itself
+
+    def test_a_loop_that_ends_by_itself_is_written_and_one_that_an_exception_seems_to_end_says_that_it_is_not(self):
+        step, words = "  t.step_of(model, optimizer, run)\n", "the loop was ended after step 3 by an exception, or in a way that looks like one, so "
+        with tempfile.TemporaryDirectory() as folder:
+            for number, (loop, written) in enumerate((("for step in itertools.islice(run.steps(), 3)", True), ("for step in zip(run.steps(), range(3))", True),
+                                                      ("steps = itertools.islice(run.steps(), 3)\nwhile next(steps, None)", False))):
+                path = os.path.join(folder, str(number))
+                self.assertEqual(self.last_words(f"import itertools\n{loop}:\n{step}", path), ("TOLD done", 0), self.said)
+                self.assertEqual(words + path in self.said, not written, self.said)
+                self.assertEqual(next(training(0, 1, path, stand_in.Control(), "plain")[0].steps()), 4 if written else 3)
 
     def test_a_last_checkpoint_that_cannot_be_written_is_told_as_a_failure(self):
         from espalier import _checkpoint

@@ -1,31 +1,10 @@
-"""The iterator of a script's loop: it tells a loop that was left by `break` or `return` from one that an exception has ended.
-
-CPython drops the iterator of a `for` in both cases, before any handler of the exception runs, and shows the exception to no finalizer. But
-the frame of the loop tells them apart: after `break` and `return` it is at the instruction that takes the iterator from its stack, and an
-exception leaves it at the instruction that raised. A generator that the script has put around the iterator is closed by its own
-consumer, so there the consumer's frame counts.
-"""
+"""The iterator of a script's loop: it tells a loop that was left by `break` or `return` from one that an exception has ended."""
 from __future__ import annotations
 
 import sys
-from opcode import opname
-from types import CodeType, FrameType
 from typing import Any, Iterable, Iterator, Optional
 
-_GENERATOR = 0x20  # of a code's flags
-_POPS = ("POP_TOP", "POP_ITER")  # the second from Python 3.14 on
-
-
-def _instruction(frame: FrameType) -> str:
-    code: CodeType = frame.f_code
-    return opname[code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""
-
-
-def _dropped_well(frame: Optional[FrameType]) -> bool:
-    """frame: of who dropped the iterator of a loop. Where it cannot be told, the answer is no."""
-    while frame is not None and frame.f_code.co_flags & _GENERATOR and _instruction(frame) not in _POPS:
-        frame = frame.f_back
-    return frame is None or _instruction(frame) in _POPS
+from ._frames import dropped_well
 
 
 class _Progress:
@@ -125,6 +104,6 @@ class _Loop:
 
     def __del__(self) -> None:
         progress = self._progress
-        progress.looping, progress.well = False, _dropped_well(sys._getframe().f_back)
+        progress.looping, progress.well = False, dropped_well(sys._getframe().f_back)
         if not progress.held:
             progress.leave(progress.well)

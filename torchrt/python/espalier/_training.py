@@ -339,7 +339,8 @@ class Training:
 
     def fail(self) -> None:
         """Where an exception has ended the loop."""
-        self._ending.at_exit(self._left_at()[0])
+        step = self._left_at()[0]
+        self._ending.at_exit(step, self._path if self._every > 0 and self._written != step else None)
 
     def _barrier(self) -> None:
         if self._group is not None:
