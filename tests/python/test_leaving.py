@@ -30,7 +30,7 @@ class Looped:
     def finish(self):
         self.told.append(f"well after {self.done}")
 
-    def fail(self):
+    def fail(self, at_exit=False):
         self.told.append("failed")
 
 
@@ -221,6 +221,18 @@ class Ends(unittest.TestCase):
         except KeyError:
             for _ in run.steps():
                 break
+        self.assertEqual(run.told, ["well after 0"])
+
+    def test_a_child_that_was_forked_does_not_end_it(self):
+        run = Looped()
+        steps = run.steps()
+        next(steps)
+        child = os.fork()
+        if child == 0:
+            steps.close()
+            os._exit(len(run.told))
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        steps.close()
         self.assertEqual(run.told, ["well after 0"])
 
     def test_what_fails_between_two_steps_is_no_good_end(self):

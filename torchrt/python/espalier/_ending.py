@@ -31,17 +31,28 @@ class Ending:
             self._worker.control.send("failed", message=why[:2000], peer=False, memory=False)
         self._release()
 
-    def at_exit(self, step: int, unwritten: Optional[str]) -> None:
+    def at_exit(self, step: int, unwritten: Optional[str], now: bool) -> None:
         """When the interpreter ends. Where nobody catches an exception, `failed` is told and no `done`; where the script goes on to its end,
-        the training has ended there. unwritten: a checkpoint that `break` would have written."""
-        atexit.register(self._last, step, unwritten)
+        the training has ended there. unwritten: a checkpoint that `break` would have written. now: it ends, and takes no more callbacks."""
+        if now:
+            self._last(step, unwritten)
+        else:
+            atexit.register(self._last, step, unwritten)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether another generation is the job: nothing is told or written here any more."""
+        return self._worker is not None and self._worker.control.left
 
     def _last(self, step: int, unwritten: Optional[str]) -> None:
         if os.getpid() != self._process:
             return  # a child that was forked since
         error = getattr(sys, "last_value", None)
+        if self.is_over:
+            self._release()
+            return
         if error is None or error is self._uncaught:
-            if unwritten and not (self._worker is not None and self._worker.control.left):
+            if unwritten:
                 print(f"espalier: run.steps(): the loop was ended after step {step} by an exception, or in a way that looks like one, so {unwritten} was "
                       "not written then; where it was none, end the loop by `break`", file=sys.stderr, flush=True)
             self.done(step)

@@ -1,7 +1,11 @@
 """The iterator of a script's loop: it tells a loop that was left by `break` or `return` from one that an exception has ended."""
 from __future__ import annotations
 
+import atexit
+import os
 import sys
+import threading
+import weakref
 from typing import Any, Iterable, Iterator, Optional
 
 from ._frames import dropped_well
@@ -19,6 +23,7 @@ class _Progress:
         self.well = True  # how the last loop was left
         self._last = getattr(sys, "last_value", None)
         self._handled = sys.exc_info()[1]
+        self._process = os.getpid()
 
     def next(self) -> Any:
         if self.over:
@@ -27,6 +32,8 @@ class _Progress:
             if not self.begun:
                 self.begun = True
                 self.run.start()
+                # What a module holds is dropped when no other thread runs any more, and the launcher would not hear of the end.
+                atexit.register(_at_exit, weakref.ref(self), threading.current_thread())
             if self.in_step:
                 self.in_step = False
                 self.run.end()
@@ -55,8 +62,8 @@ class _Progress:
             raise RunError(f"run.batches(): the loader has no batch for step {self.run.done + 1}; it needs a batch_sampler="
                            "espalier.Batches(run, dataset) without pass_steps=, which goes on to the training's end") from None
 
-    def leave(self, well: bool) -> None:
-        if self.over or not self.begun:
+    def leave(self, well: bool, at_exit: bool = False) -> None:
+        if self.over or not self.begun or os.getpid() != self._process:  # a child that was forked tells and writes nothing
             return
         self.over = True
         # An exception that nobody caught has been printed, or one is being handled that was not when the loop began.
@@ -64,7 +71,13 @@ class _Progress:
         if well and not other:
             self.run.finish()
         else:
-            self.run.fail()
+            self.run.fail(at_exit)
+
+
+def _at_exit(reference: "weakref.ref[_Progress]", thread: threading.Thread) -> None:
+    progress = reference()
+    if progress is not None and (thread is threading.current_thread() or not thread.is_alive()):  # else it trains still
+        progress.leave(progress.well, at_exit=True)
 
 
 class Steps:

@@ -319,6 +319,9 @@ class Training:
         step before where the optimizer has not begun, and of neither step where it has. Raises nothing: a finalizer calls it, whose
         exceptions nobody hears of."""
         step, can = self._left_at()
+        if self._ending.is_over:
+            self._release()
+            return
         try:
             mine = bool(self._path) and self._every > 0 and can and self._written != step
             if self._leavers is not None:
@@ -337,10 +340,10 @@ class Training:
         """Steps that are done, and whether the state is that after them."""
         return (self._step, True) if self._reported else (self._step - 1, not self._measuring.optimizing)
 
-    def fail(self) -> None:
-        """Where an exception has ended the loop."""
+    def fail(self, at_exit: bool) -> None:
+        """Where an exception has ended the loop. at_exit: the interpreter ends now."""
         step = self._left_at()[0]
-        self._ending.at_exit(step, self._path if self._every > 0 and self._written != step else None)
+        self._ending.at_exit(step, self._path if self._every > 0 and self._written != step else None, at_exit)
 
     def _barrier(self) -> None:
         if self._group is not None:
