@@ -217,7 +217,8 @@ class Words(unittest.TestCase):
             self.assertEqual(self.last_words(held + step + "break\n"), ("TOLD done", 0))
             self.assertEqual(self.last_words("sys.excepthook = lambda *_: None\n" + held + step + "raise ValueError\n"), ("TOLD failed", 1))
 
-        thread = "import threading\ndef work():\n  global held\n  held = run.steps()\n  for step in held:\n    if step == 2: break\n    t.step_of(model, optimizer, run)\n"
+        thread = ("import threading\ndef work():\n  global held\n  held = run.steps()\n  for step in held:\n    if step == 2: break\n"
+                  "    t.step_of(model, optimizer, run)\n")
         self.assertEqual(self.last_words(thread + "other = threading.Thread(target=work)\nother.start()\n"), ("TOLD done", 0))
 
     def test_a_generation_that_has_to_leave_tells_and_writes_nothing_whoever_holds_its_loop(self):

@@ -331,8 +331,7 @@ class Training:
         except Alone as error:
             self._ending.failed(f"run.steps(): {error}; {self._path} was not written")
         except Exception as error:
-            remedy = "; make room, or give checkpoint= another folder" if isinstance(error, OSError) else ""
-            self._ending.failed(f"checkpoint: {self._path} was not written after step {step}, where the loop was left: {error}{remedy}")
+            self._ending.not_written(f"{self._path} was not written after step {step}, where the loop was left", error)
         else:
             self._ending.done(step)
 
