@@ -127,7 +127,10 @@ def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, 
     part could not be written says why, and the others raise Elsewhere."""
     if not divided and unit == 1:
         if rank == 0:
-            before = _replaced(path)
+            try:
+                before = _replaced(path)
+            except OSError:
+                before = None  # its parts remain
             _write_packed(path, Packed(step, objects))
             _remove_old(path, step, 0, before)
         return
@@ -159,10 +162,10 @@ def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, 
 
 
 def _replaced(path: str) -> "Optional[Dict[str, int]]":
-    """_parts() of a file that is about to be replaced, whatever is in it."""
+    """_parts() of a file that is about to be replaced, whatever is in it. Raises OSError: nobody knows whether parts of a step are its."""
     try:
         found = _parts(path)
-    except (OSError, StateError):
+    except StateError:
         return None
     return found if found and "step" in found else None
 
