@@ -72,10 +72,10 @@ def compiled(rank, world, outside):
     return sorted(run._trainer._objects["model"].state_dict()), same, losses
 
 
-def refused(rank, world):
+def refused(rank, world, copies):
     import torch
     run, model = join(rank, world), model_of()
-    run.register(model=as_compiled(model), optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
+    run.register(model=as_compiled(model), optimizer=torch.optim.SGD([p.detach().clone() for p in model.parameters()] if copies else model.parameters(), lr=0.1))
     try:
         run.start()
     except Exception as error:
@@ -108,8 +108,12 @@ class Modules(unittest.TestCase):
             self.nearly(found[0][2], alone[0][2])
 
     def test_a_compiled_model_that_nobody_averages_is_refused_in_words(self):
-        for said in stand_in.processes(2, refused):
+        for said in stand_in.processes(2, refused, False):
             self.assertIn("run.register(model=...): wrap the module in DistributedDataParallel", said)
+
+    def test_a_plain_model_whose_optimizer_has_master_copies_is_refused_too(self):
+        for said in stand_in.processes(2, refused, True):
+            self.assertIn("run.register(model=...): wrap the module in DistributedDataParallel", str(said))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Unit tests of the Python package: which samples a process computes, what it tells the launcher, and bad input of each. Run by
 tests/torchrt/python.bats."""
+import contextlib
 import hashlib
 import hmac
+import io
 import os
 import socket
 import subprocess
@@ -200,9 +202,22 @@ class Telling(unittest.TestCase):
         control = self.control(lambda frame: frame["type"] == "hello" or stuck.wait(60))
         with unittest.mock.patch.object(_control, "_SENT_WITHIN", 0.2):
             begin = time.monotonic()
-            control.send("failed", message="x")
+            with contextlib.redirect_stderr(io.StringIO()) as said:
+                control.send("failed", message="x")
             self.assertLess(time.monotonic() - begin, 30)
+        self.assertIn("`failed` could not be sent to the launcher within 0 s", said.getvalue())
         stuck.set()
+
+    def test_a_launcher_that_is_lost_is_told_of_with_the_cause(self):
+        from espalier import _control
+        control, said, ended = self.control(lambda frame: frame["type"] == "hello" or self.lose()), io.StringIO(), threading.Event()
+        with unittest.mock.patch.object(_control.os, "_exit", lambda _: ended.set()), contextlib.redirect_stderr(said):
+            control.send("step", step=1)
+            self.assertTrue(ended.wait(60))
+        self.assertIn("the launcher is gone (launcher: the cable is cut); leaving", said.getvalue())
+
+    def lose(self):
+        raise _channel.ChannelError("launcher: the cable is cut")
 
     def test_what_cannot_be_a_message_is_an_error_at_the_next_one(self):
         control = self.control(_channel.encode)

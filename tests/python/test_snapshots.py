@@ -51,24 +51,28 @@ def snapshots(line, grows, rank=0, partners=None):
     return made
 
 
-def without_memory(rank, world, who):
-    """Three processes, each on a node of its own; rank 1 has no memory for its own copy, or for that of rank 0."""
+def without_memory(rank, world, who, makes):
+    """Three processes, each on a node of its own; rank 1 has no memory for its own copy, or for that of rank 0. makes: snapshots, of which
+    the first fails so, or the third, which needs larger memory."""
     import torch.distributed as dist
     from espalier import _partners, _snapshots
     line = Line()
     partners = _partners.Partners([f"n{one}" for one in range(world)], rank, dist.group.WORLD)
-    one, error = snapshots(line, Growing(), rank, partners), io.StringIO()
+    grows = Growing()
+    one, error = snapshots(line, grows, rank, partners), io.StringIO()
     real, count = _memory.SharedMemory, [0]
 
     def scarce(size):
         count[0] += 1
-        if rank == 1 and count[0] == (1 if who == "own" else 2):
+        if rank == 1 and count[0] == {"own": 1, "ward": 2, "own, later": 5}[who]:
             raise OSError(28, "No space left on device")
         return real(size)
 
     with unittest.mock.patch.object(_snapshots, "SharedMemory", scarce), contextlib.redirect_stderr(error):
-        one.make(5)
-        one.make(6)
+        for step in range(5, 5 + makes):
+            if rank == 1 and step == 7:
+                grows.lines += ["x" * (3 << 20)]
+            one.make(step)
     dist.barrier()
     return sorted(line.states().values()), one.safe, error.getvalue()
 
@@ -109,13 +113,19 @@ class Snapshots(unittest.TestCase):
 
     def test_a_process_without_memory_keeps_nobody_waiting(self):
         import torch.distributed  # noqa: F401 for all that are forked
-        found = stand_in.processes(3, without_memory, "own")
+        found = stand_in.processes(3, without_memory, "own", 2)
         self.assertEqual([one[1] for one in found], [True, False, True], found)
         self.assertEqual([one[0] for one in found], [[(5, 5), (5, 5), (6, 6), (6, 6)], [], [(5, 5), (6, 6), (6, 6)]])
         self.assertIn("No space left on device; no more snapshots", found[1][2])
-        found = stand_in.processes(3, without_memory, "ward")
+        found = stand_in.processes(3, without_memory, "ward", 2)
         self.assertEqual([one[1] for one in found], [True, False, True], found)
         self.assertEqual([one[0] for one in found], [[(5, 5), (5, 5), (6, 6), (6, 6)], [], [(5, 5), (5, 5), (6, 6), (6, 6)]])
+
+    def test_what_is_kept_of_a_ward_that_has_no_memory_later_is_not_taken_for_newer(self):
+        import torch.distributed  # noqa: F401 for all that are forked
+        found = stand_in.processes(3, without_memory, "own, later", 3)
+        self.assertEqual([one[1] for one in found], [True, False, True], found)
+        self.assertEqual([one[0] for one in found], [[(6, 6), (6, 6), (7, 7), (7, 7)], [(6, 6), (6, 6)], [(6, 6), (6, 6), (7, 7)]])
 
 
 class Recovery(unittest.TestCase):

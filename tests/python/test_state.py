@@ -205,23 +205,36 @@ class State(unittest.TestCase):
         from espalier import _checkpoint
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "c+1")  # as a pattern it would match other names
-            left = ["c+1.77.part", "c+1.40.0.77.part", "c+1.40.1.78.part"]
-            old = ["c+1.30.0", "c+1.30.1", "c+1.40.2"]
-            others = ["c+1.40.2.copy", "c+1.part", "c+1.x.part", "c+2.77.part", "c+1.2024.12", "cc1.77.part"]
-            for name in left + old + others:
+            gone = 1 << 23  # more than any process's number
+            left = [f"c+1.{gone}.part", f"c+1.40.0.{gone}.part", f"c+1.40.1.{gone + 1}.part"]
+            old = ["c+1.40.0", "c+1.40.2"]
+            others = ["c+1.40.2.copy", "c+1.part", "c+1.x.part", f"c+2.{gone}.part", "c+1.40.12", f"cc1.{gone}.part", f"c+1.{gone + 2}.part"]
+            # Another job's whole checkpoint, one's that writes now, and one's on this node that is slow.
+            strangers = ["c+1.3.1", f"c+1.{gone + 3}.part", f"c+1.{os.getppid()}.part"]
+            with open(path, "wb") as file:
+                file.write(b'ESPPARTS{"step": 40, "world": 3}')
+            for name in left + old + others + strangers:
                 with open(os.path.join(folder, name), "wb") as file:
-                    file.write(b"ESPSTATE and more" if name in old else b"the user's")
+                    file.write(b"the user's" if name in others else b"ESPSTATE and more")
+                if name != strangers[1]:
+                    os.utime(os.path.join(folder, name), (time.time() - 1000,) * 2)
+            others += strangers
             write = lambda step, **more: _checkpoint.write(path, step, self.training(), 0, 1, maximum=lambda _: None, **more)
             write(50, divided=True)
             self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.50.0", *others]))
             for name in left:
                 open(os.path.join(folder, name), "wb").close()
+                os.utime(os.path.join(folder, name), (time.time() - 1000,) * 2)
             write(60, divided=True)
             self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.60.0", *others]))
             write(60, divided=True)  # the same step once more
             self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.60.0", *others]))
-            open(os.path.join(folder, left[0]), "wb").close()
             write(70, divided=False)  # whole again: no part is needed
+            self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", *others]))
+            with open(os.path.join(folder, "c+1.70.0"), "wb") as file:
+                file.write(b"ESPSTATE of another job")
+            others.append("c+1.70.0")
+            write(75, divided=False)  # a whole one had no parts
             self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", *others]))
             here = os.getcwd()
             try:

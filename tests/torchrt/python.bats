@@ -21,8 +21,15 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
-@test "the end of a loop: what break, return and exceptions write and tell, on one process and on three" {
+@test "the end of a loop: break, return, exceptions, and what ends by itself around the steps are told apart" {
   run "$python" tests/python/test_leaving.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+  grep -o '# .*' <<< "$output" >&3
+}
+
+@test "the end of a training: what is written and told then, on one process and on three" {
+  run "$python" tests/python/test_ending.py
   echo "$output"
   [ "$status" -eq 0 ]
 }

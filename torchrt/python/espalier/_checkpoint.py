@@ -7,7 +7,6 @@ and the one that names them has {step, unit}.
 """
 from __future__ import annotations
 
-import glob
 import json
 import os
 import re
@@ -20,7 +19,8 @@ from ._alike import sample_of
 from ._memory import SharedMemory, private_map
 from ._state import Packed, StateError, apply, read
 
-_PARTS = b"ESPPARTS"
+_PARTS, _STATE = b"ESPPARTS", b"ESPSTATE"
+_LEFT_AFTER = 600.0  # seconds after which a file that was begun and not written on is of a process that was killed
 
 
 class Elsewhere(OSError):
@@ -41,36 +41,46 @@ def _write_file(path: str, data: Any) -> None:
         raise
 
 
-def _remove_parts(path: str, step: Optional[int]) -> None:
-    for name in [] if step is None else glob.glob(f"{glob.escape(path)}.{step}.*"):
-        _remove(name)
-
-
-def _remove_old(path: str, step: int, count: int) -> None:
-    """After the commit of `step`, which has `count` parts: parts of other checkpoints, also of such as were never whole, and what processes
-    that were killed have begun. Nobody else writes now: all have written their parts, and the next step needs this process."""
+def _remove_old(path: str, step: int, count: int, before: "Optional[Dict[str, int]]") -> None:
+    """After the commit of `step`, which has `count` parts. before: what the replaced file said of its parts, which go now. What processes
+    that were killed have begun goes too. A file of such a name may be another job's, whose checkpoint= is longer by two numbers, so no other
+    step's parts are removed."""
     folder, base = os.path.split(path)
-    name = re.compile(re.escape(base) + r"(?:\.(\d+)\.(\d+))?(\.\d+\.part)?")
+    name = re.compile(re.escape(base) + r"(?:\.(\d+)\.(\d+))?(?:\.(\d+)\.part)?")
     try:
         names = os.listdir(folder or ".")
     except OSError:
         return  # the checkpoint is there
+    old = before["step"] if before else None
     for found in names:
         match, there = name.fullmatch(found), os.path.join(folder, found)
         if match is None or found == base:
             continue
-        ours = match[1] is not None and int(match[1]) == step and int(match[2]) < count
-        if match[3] or (not ours and _is_state(there)):
+        if match[3]:
+            if _is_left(there, int(match[3])):
+                _remove(there)
+        elif int(match[1]) == old and not (old == step and int(match[2]) < count) and _begins_with(there, _STATE):
             _remove(there)
 
 
-def _is_state(path: str) -> bool:
-    """Whether it is a part of a checkpoint, and no file of the user's with such a name."""
+def _begins_with(path: str, *magic: bytes) -> bool:
+    """Whether it is of ours, and no file of the user's with such a name."""
     try:
         with open(path, "rb") as file:
-            return file.read(8) == b"ESPSTATE"
+            return file.read(8) in magic
     except OSError:
         return False
+
+
+def _is_left(part: str, writer: int) -> bool:
+    """Whether nobody writes it any more. The writer may be a process of another node, so only the age tells; and one of this node that
+    lives may be slow."""
+    try:
+        if time.time() - os.stat(part).st_mtime < _LEFT_AFTER or os.path.exists(f"/proc/{writer}"):
+            return False
+    except OSError:
+        return False
+    return _begins_with(part, b"", _STATE, _PARTS)
 
 
 def _remove(path: str) -> None:
@@ -117,13 +127,17 @@ def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, 
     part could not be written says why, and the others raise Elsewhere."""
     if not divided and unit == 1:
         if rank == 0:
+            try:
+                before = _replaced(path)
+            except OSError:
+                before = None  # its parts remain
             _write_packed(path, Packed(step, objects))
-            _remove_old(path, step, 0)
+            _remove_old(path, step, 0, before)
         return
     mine, same, before, problem = f"{path}.{step}.{rank}", True, None, None
     # An error of one process must not keep it from the exchange below, in which the others would wait for it.
     try:
-        before = _parts(path)
+        before = _replaced(path)
         same = before is not None and before["step"] == step  # else the parts of this step belong to no checkpoint yet
         if divided or rank < unit:
             _write_packed(mine, Packed(step, objects, sample=sample_of(objects) if rank < unit else None))
@@ -136,13 +150,24 @@ def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, 
             _remove(mine)
         raise problem or Elsewhere("another process could not write its part")
     if rank == 0:
+        count = world if divided else unit
         told = {"step": step, "world": world} if divided else {"step": step, "unit": unit}
         try:
             _write_file(path, _PARTS + json.dumps({**told, "named": 1} if named else told).encode())
         except OSError:
-            _remove_parts(path, None if same else step)
+            for place in range(0 if same else count):
+                _remove(f"{path}.{step}.{place}")
             raise
-        _remove_old(path, step, world if divided else unit)
+        _remove_old(path, step, count, before)
+
+
+def _replaced(path: str) -> "Optional[Dict[str, int]]":
+    """_parts() of a file that is about to be replaced, whatever is in it. Raises OSError: nobody knows whether parts of a step are its."""
+    try:
+        found = _parts(path)
+    except StateError:
+        return None
+    return found if found and "step" in found else None
 
 
 def _parts(path: str) -> "Optional[Dict[str, int]]":

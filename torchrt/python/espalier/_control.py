@@ -61,7 +61,9 @@ class Control:
         if kind in _ANSWERS:
             sent = threading.Event()
             self._telling.put(sent)
-            sent.wait(_SENT_WITHIN)
+            if not sent.wait(_SENT_WITHIN):
+                print(f"espalier: worker: `{kind}` could not be sent to the launcher within {_SENT_WITHIN:.0f} s; see its log", file=sys.stderr,
+                      flush=True)
         if self._untold is not None and not self._leaving:
             error, self._untold = self._untold, None
             raise ChannelError(f"launcher: a message cannot be told: {error}") from error
@@ -129,12 +131,12 @@ class Control:
                     self._channel.send(told)
                 except (TypeError, ValueError) as error:
                     self._untold = error
-                except ChannelError:
-                    self._lost()
+                except ChannelError as error:
+                    self._lost(str(error))
                     lost = True  # nobody needs to wait for what is told now
 
     # The main thread may wait for ever for ranks that are gone.
-    def _lost(self, why: str = "") -> None:
+    def _lost(self, why: str) -> None:
         time.sleep(_LAST_WORDS)  # for an `exit` that came just before the end of the line
         if self._leaving:
             return

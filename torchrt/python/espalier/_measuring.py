@@ -71,8 +71,9 @@ class Measuring:
         worker.control.send("profile", flat=_profile.flat(step, round(steps), replicas, sizes(objects), peak, spread))
 
     def _say_why_not(self, reported: bool) -> None:
-        """Once, and when there was time to measure: the job is not given more GPUs then, and nothing else tells why."""
-        if self._said or self._steps < _STEPS_TO_MEASURE:
+        """Once, and when there was time to measure: the job is not given more GPUs then, and nothing else tells why. Where the optimizer steps
+        only now and then, some steps have been measured, and a profile follows when there are enough."""
+        if self._said or self._steps < _STEPS_TO_MEASURE or self._samples.compute:
             return
         self._said = True
         why = ("run.report() is not called in each step" if not reported else

@@ -60,9 +60,10 @@ class Registered:
 
     def _trained(self) -> Any:
         """Identities of the parameters that optimizers step. A moving average of a model has others, which get no gradients. None: no
-        registered object tells its parameters."""
+        registered object tells its parameters, or those are of no registered module, as where an optimizer has master copies of them."""
         groups = [group for _, one in self.all for group in getattr(one, "param_groups", None) or ()]
-        return {id(parameter) for group in groups for parameter in group["params"]} if groups else None
+        trained = {id(parameter) for group in groups for parameter in group["params"]}
+        return trained if any(id(parameter) in trained for _, one in self.modules for parameter in one.parameters()) else None
 
 
 def _check_not_hidden(name: str, module: torch.nn.Module) -> None:

@@ -248,10 +248,10 @@ class Run:
         else:
             self._training().leave()
 
-    def fail(self) -> None:
-        """Where an exception has ended the loop."""
+    def fail(self, at_exit: bool = False) -> None:
+        """Where an exception has ended the loop. at_exit: the interpreter ends now."""
         if self._committed:
-            self._training().fail()
+            self._training().fail(at_exit)
 
 
 def _check_not_imported_again() -> None:

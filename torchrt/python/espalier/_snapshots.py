@@ -68,17 +68,24 @@ class Snapshots:
             packed.write(own.map)
         except OSError as error:
             problem = error
-        places = [0]
+        filled = [0]  # places whose memory is of this step: a ward without memory sends nothing, and what is kept of it is older
         if self._partners is not None and elsewhere:
             # Others wait in this exchange, whatever has failed here.
-            lacks = self._partners.exchange(own, packed.size if own else 0,
-                                            lambda ward, size: self._memory(self._ranks.index(ward), index, size, fresh))
+            def into(ward: int, size: int) -> SharedMemory:
+                place = self._ranks.index(ward)
+                memory = self._memory(place, index, size, fresh)
+                filled.append(place)
+                return memory
+
+            lacks = self._partners.exchange(own, packed.size if own else 0, into)
             problem = problem or lacks
-            places = list(range(len(self._ranks)))
+            for place in range(len(self._ranks)):
+                if place not in filled:
+                    self._mark(place, index, -1)
         try:
             if problem is not None:
                 raise problem
-            self._deposit(step, index, places, fresh)
+            self._deposit(step, index, filled, fresh)
         except OSError as error:
             self._drop(error)
             return
@@ -102,8 +109,6 @@ class Snapshots:
     def _deposit(self, step: int, index: int, places: List[int], fresh: List[int]) -> None:
         """Raises OSError."""
         for place in places:
-            if (place, index) not in self._copies:
-                continue  # its process had no memory for it
             if place in fresh and self._line is not None:
                 self._line.deposit(len(_vault.SLOTS) * place + index, self._ranks[place], index, step, self._copies[place, index].fd)
             else:

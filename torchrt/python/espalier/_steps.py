@@ -1,31 +1,14 @@
-"""The iterator of a script's loop: it tells a loop that was left by `break` or `return` from one that an exception has ended.
-
-CPython drops the iterator of a `for` in both cases, before any handler of the exception runs, and shows the exception to no finalizer. But
-the frame of the loop tells them apart: after `break` and `return` it is at the instruction that takes the iterator from its stack, and an
-exception leaves it at the instruction that raised. A generator that the script has put around the iterator is closed by its own
-consumer, so there the consumer's frame counts.
-"""
+"""The iterator of a script's loop: it tells a loop that was left by `break` or `return` from one that an exception has ended."""
 from __future__ import annotations
 
+import atexit
+import os
 import sys
-from opcode import opname
-from types import CodeType, FrameType
+import threading
+import weakref
 from typing import Any, Iterable, Iterator, Optional
 
-_GENERATOR = 0x20  # of a code's flags
-_POPS = ("POP_TOP", "POP_ITER")  # the second from Python 3.14 on
-
-
-def _instruction(frame: FrameType) -> str:
-    code: CodeType = frame.f_code
-    return opname[code.co_code[frame.f_lasti]] if frame.f_lasti >= 0 else ""
-
-
-def _dropped_well(frame: Optional[FrameType]) -> bool:
-    """frame: of who dropped the iterator of a loop. Where it cannot be told, the answer is no."""
-    while frame is not None and frame.f_code.co_flags & _GENERATOR and _instruction(frame) not in _POPS:
-        frame = frame.f_back
-    return frame is None or _instruction(frame) in _POPS
+from ._frames import dropped_well
 
 
 class _Progress:
@@ -40,6 +23,7 @@ class _Progress:
         self.well = True  # how the last loop was left
         self._last = getattr(sys, "last_value", None)
         self._handled = sys.exc_info()[1]
+        self._process = os.getpid()
 
     def next(self) -> Any:
         if self.over:
@@ -48,6 +32,8 @@ class _Progress:
             if not self.begun:
                 self.begun = True
                 self.run.start()
+                # What a module holds is dropped when no other thread runs any more, and the launcher would not hear of the end.
+                atexit.register(_at_exit, weakref.ref(self), threading.current_thread())
             if self.in_step:
                 self.in_step = False
                 self.run.end()
@@ -76,8 +62,8 @@ class _Progress:
             raise RunError(f"run.batches(): the loader has no batch for step {self.run.done + 1}; it needs a batch_sampler="
                            "espalier.Batches(run, dataset) without pass_steps=, which goes on to the training's end") from None
 
-    def leave(self, well: bool) -> None:
-        if self.over or not self.begun:
+    def leave(self, well: bool, at_exit: bool = False) -> None:
+        if self.over or not self.begun or os.getpid() != self._process:  # a child that was forked tells and writes nothing
             return
         self.over = True
         # An exception that nobody caught has been printed, or one is being handled that was not when the loop began.
@@ -85,7 +71,13 @@ class _Progress:
         if well and not other:
             self.run.finish()
         else:
-            self.run.fail()
+            self.run.fail(at_exit)
+
+
+def _at_exit(reference: "weakref.ref[_Progress]", thread: threading.Thread) -> None:
+    progress = reference()
+    if progress is not None and (thread is threading.current_thread() or not thread.is_alive()):  # else it trains still
+        progress.leave(progress.well, at_exit=True)
 
 
 class Steps:
@@ -125,6 +117,6 @@ class _Loop:
 
     def __del__(self) -> None:
         progress = self._progress
-        progress.looping, progress.well = False, _dropped_well(sys._getframe().f_back)
+        progress.looping, progress.well = False, dropped_well(sys._getframe().f_back)
         if not progress.held:
             progress.leave(progress.well)

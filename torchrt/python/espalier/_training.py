@@ -1,7 +1,6 @@
 """Between two steps: what all processes agree upon, snapshots, hand-over to the next generation, and what is reported."""
 from __future__ import annotations
 
-import atexit
 import math
 import os
 import sys
@@ -13,9 +12,10 @@ import torch.distributed as dist
 
 from . import _checkpoint, _profile
 from ._control import Leave
+from ._ending import Ending
 from ._exchange import gathered
 from ._gradients import Averager
-from ._leaving import Alone, all_can_write
+from ._leaving import Alone, Leavers
 from ._measuring import Measuring
 from ._named import by_name
 from ._numbers import SharedNumbers, sum_over
@@ -41,11 +41,14 @@ class Training:
                              f"{run.world} processes")
         self._group = dist.new_group(backend="gloo") if run.world > 1 else None
         self._sum = sum_over(self._group)
+        self._ending = Ending(worker, self._release)
         self._head = SharedNumbers(_HEAD)  # what a step without a profile tells: made once, as it is needed in each step
         self._registered = registered = Registered(objects)
         registered.check(run.replicas)
         self._named = bool(run.has_layouts)
         self._divided = self._named or registered.is_divided
+        writes_parts = bool(checkpoint) and every > 0 and (self._divided or run.unit > 1)  # so each process waits for the others then
+        self._leavers = Leavers() if writes_parts and self._group is not None else None
         self._objects: Dict[str, Any] = dict(by_name(objects)) if self._named else {name: unwrapped(one) for name, one in objects.items()}
         self._cuda = registered.on_gpu
         self.averager = Averager([one for _, one in registered.modules], run.replicas, self._cuda)
@@ -299,51 +302,47 @@ class Training:
     def finish(self, step: int) -> None:
         if self._path and self._every > 0 and self._written != step:
             self._write_checkpoint(step)
-        self._tell_done(step)
+        self._ending.done(step)
 
     def _release(self) -> None:
-        """The group's threads must have ended before the interpreter does, or its end aborts."""
-        if self._group is not None:
-            dist.destroy_process_group(self._group)
-            self._group, self._sum = None, sum_over(None)
-
-    def _tell_done(self, step: int) -> None:
-        self._release()
-        if self._worker is not None:
-            self._worker.control.farewell()
-            self._worker.control.send("done", step=step)
+        """The groups' threads must have ended before the interpreter does, or its end aborts."""
+        for group in (self._leavers and self._leavers.group, self._group):
+            try:
+                if group is not None:
+                    dist.destroy_process_group(group)
+            except (ValueError, RuntimeError):
+                pass  # the script has destroyed all groups
+        self._leavers, self._group, self._sum = None, None, sum_over(None)
 
     def leave(self) -> None:
         """Ends a training whose loop was left early. A step without report() is not written as done: the state is that of the
-        step before where the optimizer has not begun, and of neither step where it has."""
+        step before where the optimizer has not begun, and of neither step where it has. Raises nothing: a finalizer calls it, whose
+        exceptions nobody hears of."""
         step, can = self._left_at()
-        writes = bool(self._path) and self._every > 0
-        mine = writes and can and self._written != step
-        if writes and (self._divided or self._run.unit > 1):  # each process writes its part, and waits for the others
-            try:
-                mine = all_can_write(self._group, step, mine)
-            except Alone as error:
-                self._tell_failed(f"run.steps(): {error}; {self._path} was not written")
-                return
-        if mine:
-            self._write_checkpoint(step)
-        self._tell_done(step)
+        if self._ending.is_over:
+            self._release()
+            return
+        try:
+            mine = bool(self._path) and self._every > 0 and can and self._written != step
+            if self._leavers is not None:
+                mine = self._leavers.all_can_write(step, mine)
+            if mine:
+                self._write_checkpoint(step)
+        except Alone as error:
+            self._ending.failed(f"run.steps(): {error}; {self._path} was not written")
+        except Exception as error:
+            self._ending.not_written(f"{self._path} was not written after step {step}, where the loop was left", error)
+        else:
+            self._ending.done(step)
 
     def _left_at(self) -> "tuple[int, bool]":
         """Steps that are done, and whether the state is that after them."""
         return (self._step, True) if self._reported else (self._step - 1, not self._measuring.optimizing)
 
-    def fail(self) -> None:
-        """Where an exception has ended the loop. Where nobody catches it, `failed` is told and no `done`; where the script goes on to its
-        end, the training has ended there."""
-        atexit.register(self._tell_done, self._left_at()[0])
-
-    def _tell_failed(self, why: str) -> None:
-        print(f"espalier: {why}", file=sys.stderr, flush=True)
-        if self._worker is not None:
-            self._worker.control.farewell()
-            self._worker.control.send("failed", message=why[:2000], peer=False, memory=False)
-        self._release()
+    def fail(self, at_exit: bool) -> None:
+        """Where an exception has ended the loop. at_exit: the interpreter ends now."""
+        step = self._left_at()[0]
+        self._ending.at_exit(step, self._path if self._every > 0 and self._written != step else None, at_exit)
 
     def _barrier(self) -> None:
         if self._group is not None:

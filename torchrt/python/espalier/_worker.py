@@ -108,6 +108,12 @@ class Worker:
         if issubclass(kind, Leave):
             return
         traceback.print_exception(kind, error, trace)
+        self.tell_failure(kind, error)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(1)  # what else would end may wait for processes that go on without this one
+
+    def tell_failure(self, kind: type, error: BaseException) -> None:
         text = f"{kind.__name__}: {error}"
         if issubclass(kind, KeyboardInterrupt):
             text = "interrupted"
@@ -115,6 +121,3 @@ class Worker:
         peer = kind.__name__.startswith("Dist") or any(word in text for word in _PEER_LOST)
         memory = "out of memory" in text or issubclass(kind, MemoryError)
         self.control.send("failed", message=text[:2000], peer=peer, memory=memory)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(1)  # what else would end may wait for processes that go on without this one
