@@ -41,6 +41,7 @@ struct WaitingJob {
   // The job is new. Slurm may start it, or preempt extensions for it, in a moment. If the planner
   // reclaimed other extensions at the same time, two jobs would lose GPUs instead of one.
   bool left_to_slurm = false;
+  int tasks = 1;  // of a job array: how many like this one wait
 };
 
 struct ClusterView {
