@@ -33,20 +33,19 @@ for one in json.load(sys.stdin)["decisions"]:
 
 @test "the waiting tasks of an array get their GPUs in one decision" {
   local array
-  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
-  far=$(plain far -N1 -n1 -w n2 --gres=gpu:2)
-  plain rest -N1 -n1 -w n2 --gres=gpu:2
-  A=$(elastic A 2:6 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:1)
+  plain next -N1 -n1 -w n1 --gres=gpu:1
+  plain rest -N1 -n1 -w n1 --gres=gpu:1
+  A=$(elastic A 1:3 -N1 -n1 -w n1 --gres=gpu:h100:1 -- "${tiny[@]}" --steps 1000000)
   wait_for 120 "A trains" stepped_past A 10
-  espalier hold "$A" # until both nodes have room
   finish near
-  finish far
-  wait_for 60 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
-  espalier release "$A"
-  wait_for 120 "A runs on 6 GPUs" runs_on A 6
+  wait_for 120 "A runs on 2 GPUs" runs_on A 2
+  finish next
+  wait_for 120 "A runs on 3 GPUs" runs_on A 3
   [ "$(extensions_of "$A" | wc -l)" = 2 ]
   wait_for 30 "A does 10 steps there" stepped_past A $(($(step_of A) + 10))
-  array=$(plain array --array=0-1 -N1 -n1 --gres=gpu:2)
+  array=$(plain array --array=0-1 -N1 -n1 --gres=gpu:h100:1)
   wait_for 90 "both tasks run" eval '[ "$(squeue -h -r -t R -o %i -n array | wc -l)" = 2 ]'
   wait_for 20 "A is told to have given back" eval '[ -n "$(given_back '"$array"')" ]'
   [ "$(given_back "$array")" = 2 ] # both extensions, at once
