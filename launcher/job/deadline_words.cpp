@@ -51,10 +51,13 @@ DeadlineVerdict judge_deadline(const wire::DeadlineChecked& checked, double dead
   if (forecast.best_end <= deadline)
     return {false, false, start + "admitted, but it is kept only with more GPUs: " + ends};
   const std::string late = duration_text(forecast.best_end - deadline) + " too late even on the most GPUs that help: ";
-  if (forecast.measured && checked.refuses_late) return {true, true, start + "refused: " + late + ends + "; " + remedy};
+  const bool sure = forecast.measured && forecast.least_end > deadline;
+  if (sure && checked.refuses_late) return {true, true, start + "refused: " + late + ends + "; " + remedy};
+  if (sure) return {false, true, start + "will be missed: " + late + ends + "; the site lets it start all the same"};
   return {false, true,
-          start + "will be missed: " + late + ends +
-              (forecast.measured ? "; the site lets it start all the same" : "; too rough a figure to refuse the job")};
+          start + "will probably be missed: " + late + ends +
+              (forecast.measured ? "; a plan that was not looked at may keep it, so the job starts"
+                                 : "; too rough a figure to refuse the job")};
 }
 
 std::string unchecked_deadline(double deadline, const std::string& why) {

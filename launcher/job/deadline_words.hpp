@@ -15,8 +15,9 @@ struct DeadlineVerdict {
 
 // `now`, `deadline`: seconds since the epoch; times are written in local time. `goes_on`: training goes on from an
 // earlier state, so that fewer steps are left than the forecast counts: nothing is refused then.
-// A job is refused where what a job like it measured says that it cannot be in time on any number of GPUs up to its
-// maximum. Of data sheets, which are a rough guide, no job is refused.
+// A job is refused where what a job like it measured says that no plan on any GPUs it may have can be in time
+// (DeadlineForecast::least_end). What the search for plans did not find is no reason, and of data sheets, which are a
+// rough guide, no job is refused.
 DeadlineVerdict judge_deadline(const wire::DeadlineChecked& checked, double deadline, double now, bool goes_on);
 
 // "deadline 2026-11-26T08:00:00: could not be checked: the planner does not answer"

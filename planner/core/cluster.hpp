@@ -22,8 +22,10 @@ struct NodeView {
   // Held indices that will be idle soon; waiting jobs may get them, growth may not.
   std::vector<int> freeing;
   int free_cpus = 0;
+  int cpus = 0;  // of all jobs together; 0: not known
   long free_memory_mb = 0;
   bool usable = true;  // up, not draining, in the extension partition
+  int memory_mb = 0;   // of all jobs together; 0: not known
   // Why the site's health check keeps new extensions, and bases that move, from this node; empty: it does not.
   std::string unhealthy;
 
@@ -41,6 +43,7 @@ struct WaitingJob {
   // The job is new. Slurm may start it, or preempt extensions for it, in a moment. If the planner
   // reclaimed other extensions at the same time, two jobs would lose GPUs instead of one.
   bool left_to_slurm = false;
+  int tasks = 1;  // of a job array: how many like this one wait
 };
 
 struct ClusterView {

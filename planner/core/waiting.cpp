@@ -128,10 +128,12 @@ bool offer(Place& place, int need, bool as_printed, Offer& result) {
 }
 
 // GPUs per node and number of nodes. Slurm's minimum node count can be too low for the GPUs that
-// one node has.
+// one node has of those that the job may have.
 std::pair<int, int> per_node_need(const WaitingJob& job, const std::vector<Place>& places) {
   int largest = 1;
-  for (const Place& place : places) largest = std::max(largest, static_cast<int>(place.supply.node->gpu_owner.size()));
+  for (const Place& place : places)
+    if (allowed(job, *place.supply.node))
+      largest = std::max(largest, static_cast<int>(place.supply.node->gpu_owner.size()));
   const int nodes = std::max({1, job.nodes, (job.gpus + largest - 1) / largest});
   return {(job.gpus + nodes - 1) / nodes, nodes};
 }
@@ -227,6 +229,14 @@ void take(const WaitingJob& job, const Offer& chosen, int need, std::map<JobId, 
   reserve(*chosen.place, need);
 }
 
+// Tasks of an array for which these nodes have room as they are. They are the nodes with the least room that suffices,
+// so that the next tasks would choose them again: a large array takes one look at each node.
+int copies_on(const std::vector<Offer>& chosen, int need) {
+  int least = chosen.front().place->available() / need;
+  for (const Offer& one : chosen) least = std::min(least, one.place->available() / need);
+  return least;
+}
+
 void serve_limit(const WaitingJob& job, const std::vector<JobId>& counted, std::vector<Place>& places,
                  std::map<JobId, Reclaim>& reclaims) {
   ESPALIER_INVARIANT(std::is_sorted(counted.begin(), counted.end()));
@@ -279,15 +289,20 @@ WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& op
     }
     ESPALIER_INVARIANT(std::is_sorted(job.only_nodes.begin(), job.only_nodes.end()));
     const auto [need, nodes] = per_node_need(job, places);
-    const auto chosen = choose(job, places, need, nodes, options.as_printed);
-    const bool at_once =
-        std::all_of(chosen.begin(), chosen.end(), [](const Offer& offer) { return offer.release.empty(); });
-    if (chosen.empty() || (job.left_to_slurm && !at_once)) {
-      limit_leases(job, places, input.now, options);
-      if (chosen.empty() && !job.left_to_slurm) plan.unserved.push_back({job, need, nodes});
-      continue;
+    for (int left = std::max(1, job.tasks); left > 0;) {
+      const auto chosen = choose(job, places, need, nodes, options.as_printed);
+      const bool at_once =
+          std::all_of(chosen.begin(), chosen.end(), [](const Offer& offer) { return offer.release.empty(); });
+      if (chosen.empty() || (job.left_to_slurm && !at_once)) {
+        limit_leases(job, places, input.now, options);
+        if (chosen.empty() && !job.left_to_slurm) plan.unserved.push_back({job, need, nodes});
+        break;
+      }
+      const int served = at_once ? std::min(left, copies_on(chosen, need)) : 1;
+      for (int copy = 0; copy < served; ++copy)
+        for (const Offer& one : chosen) take(job, one, need, plan.reclaims);
+      left -= served;
     }
-    for (const Offer& one : chosen) take(job, one, need, plan.reclaims);
   }
   for (auto& [id, reclaim] : plan.reclaims) std::sort(reclaim.extensions.begin(), reclaim.extensions.end());
   for (Place& place : places) {

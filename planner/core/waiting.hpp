@@ -47,6 +47,7 @@ struct WaitingPlan {
 //   (`left_to_slurm`).
 // - It waits for a limit (PlanningInput::counted): extensions that count against the limit are reclaimed, the least
 //   loss first, until `gpus` of their GPUs are given back or none is left. Nothing is reserved for it.
+// Each waiting task of a job array is served as a job of its own, up to the first one that does not fit.
 // `worth` gives the marginal benefit by extension. An extension without an entry is reclaimed last.
 // `as_printed`: extensions are reclaimed by the lowest marginal benefit first (Suika §3.2.3).
 // Anchors are never touched, because Slurm cannot move a running job: extensions leave a node where a

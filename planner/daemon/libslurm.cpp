@@ -255,6 +255,8 @@ class LibSlurm final : public Slurm {
     Owned<job_info_msg_t, slurm_free_job_info_msg> jobs;
     if (slurm_load_jobs(0, &jobs.message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) fail("jobs");
     NodesForJobs places(partitions_, gpu_types_, features_, reservations_);
+    RunningTasks running;
+    for (std::uint32_t i = 0; i < jobs->record_count; ++i) count_running(jobs->job_array[i], running);
     for (std::uint32_t i = 0; i < jobs->record_count; ++i) {
       const slurm_job_info_t& record = jobs->job_array[i];
       SlurmJob job = convert_job(record);
@@ -266,7 +268,7 @@ class LibSlurm final : public Slurm {
           (job.limit == LimitOf::qos || job.limit == LimitOf::user_in_qos || job.limit == LimitOf::account_in_qos))
         job.limit = LimitOf::none;
       if (job.partition != partition_ && waits_for_gpus(record, result.time))
-        if (auto waiting = convert_waiting(record, places, preempts_, result.time))
+        if (auto waiting = convert_waiting(record, places, preempts_, result.time, running))
           result.cluster.waiting.push_back(std::move(*waiting));
       if (job.limit != LimitOf::none && job.partition != partition_) result.limited.push_back(job.id);
       result.jobs.insert_or_assign(job.id, std::move(job));

@@ -66,7 +66,8 @@ void Planner::plan_start(LiveJob& live, const SlurmSnapshot& slurm) {
   propose(live, std::move(record));
 }
 
-// From the plan on its own GPUs, whatever extensions it may start with.
+// From the plan on its own GPUs, whatever extensions it may start with, and with the GPUs alone that the site lets it
+// have.
 std::optional<DeadlineForecast> Planner::forecast(const LiveJob& live, RankOrder order,
                                                   const SlurmSnapshot& slurm) const {
   const auto measured = live.profiles.coefficients(*site_);
@@ -75,12 +76,15 @@ std::optional<DeadlineForecast> Planner::forecast(const LiveJob& live, RankOrder
   FirstPlan first = first_plan(job, *site_, coefficients, order);
   job.plan = std::move(first.plan);
   job.step_seconds = first.ms / 1000;
+  NodeNames closed;
   if (const SlurmJob* anchor = slurm.alive(job.id)) {
     const AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
     job.max_gpus = most_by_account(job, limits, *anchor);
+    job.held = job.held || !barred(*anchor, slurm, settings_.rules).empty();
+    closed = OpenNodes(slurm, {&slow_nodes_, &unfit_nodes_}, settings_.rules).closed_to(live, job, *anchor);
   }
   return deadline_forecast(job, *site_, coefficients, measured.has_value(), clock_seconds(),
-                           live.start_seconds.value_or(0));
+                           live.start_seconds.value_or(0), closed ? *closed : std::vector<std::string>());
 }
 
 // With coefficients of a job like it the new job may start on idle GPUs at once. Without them it

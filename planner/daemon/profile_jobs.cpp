@@ -5,6 +5,7 @@
 #include <set>
 
 #include "planner/core/error.hpp"
+#include "planner/wire/grant.h"
 #include "planner/wire/stage_queries.hpp"
 
 namespace espalier {
@@ -22,10 +23,14 @@ bool may_start_on(const NodeView& node, const WaitingJob* job) {
          std::binary_search(job->only_nodes.begin(), job->only_nodes.end(), node.name);
 }
 
-// The share of one GPU, as an extension's.
+// The share of one GPU, as an extension's. Where the job waits for a GPU: of all that the node has, as CPUs and memory
+// come free with the GPU.
 ExtensionRequest request_on(const NodeView& node, int minutes) {
   const int idle = node.idle_gpus();
-  if (idle == 0) return {node.name, 1, 1, 0, minutes};
+  if (idle == 0) {
+    const int gpus = std::max(1, static_cast<int>(node.gpu_owner.size()));
+    return {node.name, 1, std::max(1, node.cpus / gpus), node.memory_mb / gpus, minutes};
+  }
   return {node.name, 1, std::max(1, node.free_cpus / (idle + 1)), std::max(1L, node.free_memory_mb / (idle + 1)),
           minutes};
 }
@@ -58,14 +63,29 @@ ProfileJobs profile_jobs(const SlurmSnapshot& slurm, const std::string& partitio
   return found;
 }
 
-void RecentGrants::add(uid_t user, double now) { grants_.emplace_back(now, user); }
+void RecentGrants::add(uid_t user, double now, const std::string& grant) {
+  const auto colon = grant.find(':');
+  grants_.push_back({now, user, colon == std::string::npos ? "" : grant.substr(colon + 1, ESPALIER_GRANT_ID)});
+}
 
-ProfileJobs RecentGrants::with_grants(ProfileJobs jobs, uid_t user, double now, bool replaces) {
-  while (!grants_.empty() && !(now - grants_.front().first < kSlurmTells)) grants_.pop_front();
-  const auto own = std::count_if(grants_.begin(), grants_.end(), [&](const auto& one) { return one.second == user; });
+ProfileJobs RecentGrants::with_grants(ProfileJobs jobs, const SlurmSnapshot& slurm, uid_t user, double now,
+                                      bool replaces) {
+  while (!grants_.empty() && !(now - grants_.front().time < kSlurmTells)) grants_.pop_front();
+  std::set<std::string> told;  // by the comments of jobs, whatever became of them
+  for (const auto& [id, job] : slurm.jobs) {
+    const auto words = job.comment.substr(0, job.comment.find(' '));
+    if (anchor_of_comment(job.comment) != 0) told.insert(words.substr(words.rfind(':') + 1));
+  }
+  int untold = 0, untold_of_user = 0, without_id = 0, without_id_of_user = 0;
+  for (const Grant& one : grants_) {
+    const int own = one.user == user ? 1 : 0;
+    if (one.id.empty()) ++without_id, without_id_of_user += own;
+    else if (!told.contains(one.id)) ++untold, untold_of_user += own;
+  }
+  // Without grants nothing tells which of them have become jobs: there are as many as the larger number says at least.
   const int itself = replaces ? 1 : 0;
-  jobs.all = std::max(jobs.all, static_cast<int>(grants_.size()) - itself);
-  jobs.of_user = std::max(jobs.of_user, static_cast<int>(own) - itself);
+  jobs.all = std::max(jobs.all, without_id - itself) + untold;
+  jobs.of_user = std::max(jobs.of_user, without_id_of_user - itself) + untold_of_user;
   return jobs;
 }
 

@@ -38,13 +38,20 @@ ProfileJobs profile_jobs(const SlurmSnapshot& slurm, const std::string& partitio
 // Grants of the last seconds, whose jobs Slurm may not have told of yet.
 class RecentGrants {
  public:
-  void add(uid_t user, double now);
-  // At least as many jobs as there were grants lately. `replaces`: a profile job asks for the one that takes its place,
-  // and may be of these grants itself.
-  ProfileJobs with_grants(ProfileJobs jobs, uid_t user, double now, bool replaces = false);
+  // `grant`: its text (wire/grant.h); empty where the site has none.
+  void add(uid_t user, double now, const std::string& grant);
+  // `jobs`, of this snapshot, and the grants whose ID no job's comment names. Of grants without an ID: at least as many
+  // jobs as there were such grants. `replaces`: a profile job asks for the one that takes its place, and may be of
+  // these itself.
+  ProfileJobs with_grants(ProfileJobs jobs, const SlurmSnapshot& slurm, uid_t user, double now, bool replaces = false);
 
  private:
-  std::deque<std::pair<double, uid_t>> grants_;
+  struct Grant {
+    double time = 0;
+    uid_t user = 0;
+    std::string id;
+  };
+  std::deque<Grant> grants_;
 };
 
 struct ProfilePlace {

@@ -103,8 +103,9 @@ Json QueueProfiles::places(const Json& arguments, const SlurmJob& waiting) {
   const auto leaves = slurm.jobs.find(without);  // it may be completing already
   const bool replaces = leaves != slurm.jobs.end() && leaves->second.uid == waiting.uid &&
                         is_profile_job(leaves->second) && anchor_of_comment(leaves->second.comment) == waiting.id;
-  const ProfileJobs there = recent_.with_grants(
-      profile_jobs(slurm, settings.partition, waiting, replaces ? without : 0), waiting.uid, clock_seconds(), replaces);
+  const ProfileJobs there =
+      recent_.with_grants(profile_jobs(slurm, settings.partition, waiting, replaces ? without : 0), slurm, waiting.uid,
+                          clock_seconds(), replaces);
   for (const ProfilePlace& place : profile_places(slurm, waiting, settings.profiling, there, closed, only)) {
     int& tries = tries_[{waiting.id, place.type}];
     if (tries >= wire::kMostStageTries) {
@@ -112,8 +113,8 @@ Json QueueProfiles::places(const Json& arguments, const SlurmJob& waiting) {
       continue;
     }
     ++tries;
-    recent_.add(waiting.uid, clock_seconds());
     const std::string grant = settings.grant ? settings.grant(waiting.uid, waiting.id, place.request) : "";
+    recent_.add(waiting.uid, clock_seconds(), grant);
     list.push_back({{"type", place.type},
                     {"node", place.request.node},
                     {"cpus", place.request.cpus},
@@ -190,6 +191,7 @@ Json QueueProfiles::plans(const Json& arguments, const SlurmJob& waiting) {
     for (const PlanToProfile& one :
          plans_to_profile(told->job, site, sheet_for(told->job, site), told->type, kMostStages)) {
       if (std::find(done.begin(), done.end(), measured_form(one.plan, site)) != done.end()) continue;
+      if (done.size() + list.size() >= kKeptPlans) break;  // report() would refuse it, with the GPU's time spent
       Json stages = Json::array();
       for (const StageToProfile& stage : one.stages)
         stages.push_back({{"stage", stage.stage}, {"replica", stage.replica}});

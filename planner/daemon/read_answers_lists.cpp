@@ -168,6 +168,7 @@ std::string ReadAnswers::nodes(const Asked& asked) {
     list.add(text_of({{"id", job.id},
                       {"gpus", job.gpus},
                       {"nodes", job.nodes},
+                      {"tasks", job.tasks},
                       {"priority", job.priority},
                       {"only_nodes", fold(job.only_nodes)}}));
   }

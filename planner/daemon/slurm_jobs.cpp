@@ -198,8 +198,10 @@ std::set<std::string> NodesForJobs::fitting(const std::vector<std::string>& aske
 }
 
 std::optional<WaitingJob> convert_waiting(const slurm_job_info_t& job, NodesForJobs& nodes, bool slurm_preempts,
-                                          double now) {
+                                          double now, const RunningTasks& running) {
   WaitingJob waiting;
+  waiting.tasks = waiting_tasks(job, running);
+  if (waiting.tasks < 1) return std::nullopt;
   waiting.id = espalier_slurm_job_id(&job);
   waiting.gpus = wanted_gpus(job);
   waiting.nodes = known(job.num_nodes);

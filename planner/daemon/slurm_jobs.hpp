@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "planner/daemon/array_tasks.hpp"
 #include "planner/daemon/slurm.hpp"
 
 namespace espalier {
@@ -54,9 +55,10 @@ SlurmJob convert_job(const slurm_job_info_t& job);
 
 // Whether `job` waits for nothing but resources, and GPUs are among them. `now`: seconds since the epoch.
 bool waits_for_gpus(const slurm_job_info_t& job, double now);
-// `slurm_preempts`: extensions, for jobs that wait. nullopt: there is no node that the job may have.
+// `slurm_preempts`: extensions, for jobs that wait. `running`: tasks of arrays, of all records. nullopt: there is no
+// node that the job may have, or it is an array that may have no more tasks now.
 std::optional<WaitingJob> convert_waiting(const slurm_job_info_t& job, NodesForJobs& nodes, bool slurm_preempts,
-                                          double now);
+                                          double now, const RunningTasks& running = {});
 
 // A PreemptMode as Slurm writes it, without GANG and WITHIN: "CANCEL", "OFF".
 std::string preempt_mode_text(std::uint16_t mode);

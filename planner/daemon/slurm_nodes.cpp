@@ -1,6 +1,8 @@
 #include "planner/daemon/slurm_nodes.hpp"
 
 #include <algorithm>
+#include <climits>
+#include <cstdint>
 
 #include "planner/core/error.hpp"
 #include "planner/core/gres.hpp"
@@ -45,6 +47,9 @@ NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
   view.free_cpus = std::max(0, int{node.cpus_efctv} - int{used.cpus});
   const auto reserved = node.mem_spec_limit == NO_VAL64 ? 0 : node.mem_spec_limit;
   const auto taken = used.memory_mb + reserved;
+  view.cpus = int{node.cpus_efctv};
+  view.memory_mb =
+      node.real_memory > reserved ? static_cast<int>(std::min<std::uint64_t>(node.real_memory - reserved, INT_MAX)) : 0;
   view.free_memory_mb = node.real_memory > taken ? static_cast<long>(node.real_memory - taken) : 0;
   view.usable = readable && espalier_slurm_takes_work(node.node_state);
   if (const auto path = switches.find(view.name); path != switches.end()) view.switches = path->second;

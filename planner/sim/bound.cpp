@@ -5,6 +5,8 @@
 #include <limits>
 #include <queue>
 
+#include "planner/core/model/least_time.hpp"
+
 namespace espalier::sim {
 namespace {
 
@@ -18,11 +20,6 @@ std::vector<int> gpus_by_type(const Site& site, const ClusterView& cluster) {
     for (const std::int16_t type : site.topology.gpu_types(known)) ++gpus[static_cast<std::size_t>(type)];
   }
   return gpus;
-}
-
-// Multiples of a layer's computation in the whole model.
-double compute_layers(const JobCoefficients& job) {
-  return job.layers + job.first.compute_layers + job.last.compute_layers;
 }
 
 // Price of a GPU of each type; all GPUs together cost 1.
@@ -56,10 +53,7 @@ double least_gpu_ms(const JobKind& kind, int type) {
       least = std::min(least, 1000 * gpus * kind.measured->fastest(type, gpus));
     return least;
   }
-  const JobCoefficients& job = kind.coefficients;
-  const GpuCoefficients& gpu = job.gpu[static_cast<std::size_t>(type)];
-  const double passes = 1 + gpu.backward + (job.recompute ? 1 : 0);
-  return job.global_batch * compute_layers(job) * gpu.comp * passes + job.layers * gpu.optim;
+  return espalier::least_gpu_ms(kind.coefficients, type);
 }
 
 double least_step_ms(const JobKind& kind, const Hardware& hardware, const std::vector<int>& gpus) {
@@ -70,24 +64,7 @@ double least_step_ms(const JobKind& kind, const Hardware& hardware, const std::v
         if (count <= gpus[t]) least = std::min(least, 1000 * kind.measured->fastest(static_cast<int>(t), count));
     return least;
   }
-  const JobCoefficients& job = kind.coefficients;
-  double speed = 0, path = kNever;
-  double fastest_link = 0;
-  for (const NodeKind& node : hardware.kinds) fastest_link = std::max(fastest_link, node.tp_bandwidth);
-  for (std::size_t t = 0; t < gpus.size(); ++t) {
-    if (gpus[t] == 0) continue;
-    speed += gpus[t] / least_gpu_ms(kind, static_cast<int>(t));
-    const GpuCoefficients& gpu = job.gpu[t];
-    // A stage need not wait for the deferred part of the backward pass of the next one.
-    const double passes = 1 + (gpu.backward + (job.recompute ? 1 : 0)) * (1 - job.deferred);
-    for (const int tp : job.tp_degrees) {
-      // Two all-reduces a layer and pass, at full bandwidth.
-      const double sent = tp > 1 ? 2 * job.activ_bytes * 2 * (1 - 1.0 / tp) / fastest_link : 0;
-      const double one = compute_layers(job) * gpu.comp / tp * passes + job.layers * sent * (job.recompute ? 3 : 2);
-      path = std::min(path, one);
-    }
-  }
-  return std::max(1 / speed, path);
+  return espalier::least_step_ms(kind.coefficients, hardware, gpus);
 }
 
 double srpt_average(const std::vector<double>& release, const std::vector<double>& work) {

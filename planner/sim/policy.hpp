@@ -63,6 +63,11 @@ struct SimulatedJobState {
   int restarts = 0;         // redeployments and restarts so far, without the first start
   int most_gpus = 0;        // the largest number of GPUs it has run on
   double gpu_seconds = 0;   // GPU time received so far
+  double waited = 0;        // seconds without GPUs until its last start
+  // The same until `now`.
+  double waited_until(double now) const {
+    return plan ? waited : waited + now - (last_change > job->submit ? last_change : job->submit);
+  }
 };
 
 struct SimulatedView {

@@ -92,6 +92,7 @@ void Simulation::start(LiveJob& job, Plan plan) {
   for (const Holding& held : elastic.anchor) holders_.own(held, job.state.id);
   job.held = plan.gpu_count();
   allocated_ += job.held;
+  job.state.waited = job.state.waited_until(input_.now);
   if (job.state.started < 0) job.state.started = input_.now;
   if (!job.stopped_before) {
     elastic.plan = job.state.plan = job.target = std::move(plan);

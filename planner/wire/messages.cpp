@@ -32,6 +32,7 @@ void visit(DeadlineChecked& m, Visitor& v) {
   DeadlineForecast& f = m.forecast;
   v("known", m.known), v("refuses_late", m.refuses_late), v("measured", f.measured);
   v("own_end", f.own_end), v("best_end", f.best_end), v("own_gpus", f.own_gpus), v("best_gpus", f.best_gpus);
+  v.maybe("least_end", f.least_end);
 }
 template <class Visitor>
 void visit(Grants& m, Visitor& v) {

@@ -217,6 +217,34 @@ TEST_SUITE("simulate") {
     CHECK(json["policies"][1]["avg_jct_s"].get<double>() < json["policies"][0]["avg_jct_s"].get<double>());
   }
 
+  TEST_CASE(
+      "under --queue=slurm the JSON tells what the queue weighs, time limits, and who orders each policy's jobs") {
+    const Folder folder;
+    const std::string path = folder.write("t.csv", trace(12));
+    const auto with = [&](std::vector<std::string> more) {
+      const std::vector<std::string> words{"--cluster=cluster-a", "--trace=" + path, "--json", "--quiet",
+                                           "--policy=slurm,espalier,elasticflow,sia"};
+      more.insert(more.begin(), words.begin(), words.end());
+      return nlohmann::json::parse(simulate(more));
+    };
+    const auto json = with({"--queue=slurm"});
+    CHECK(json["queue"] == "slurm");
+    CHECK(json["slurm"] == nlohmann::json::parse(R"({"priority_weight_age": 1000, "priority_weight_job_size": 1000,
+      "priority_max_age_s": 1209600, "priority_favor_small": false, "bf_interval_s": 30, "bf_max_job_test": 500})"));
+    std::map<std::string, std::string> orders;
+    for (const auto& policy : json["policies"]) {
+      orders[policy["policy"]] = policy["order"];
+      CHECK(policy["job_list"].size() == 12);
+      for (const auto& job : policy["job_list"]) CHECK(job["time_limit_s"].get<double>() > 0);
+    }
+    CHECK(orders == std::map<std::string, std::string>{
+                        {"slurm", "slurm"}, {"espalier", "slurm"}, {"elasticflow", "own, slurm"}, {"sia", "own"}});
+    const auto fifo = with({});
+    CHECK(fifo["queue"] == "fifo");
+    CHECK(!fifo.contains("slurm"));
+    CHECK(fifo["policies"][1]["order"] == "fifo");
+  }
+
   TEST_CASE("jct is the default objective, and a seed decides the deadlines") {
     const Folder folder;
     const std::string path = folder.write("t.csv", trace(12));

@@ -133,6 +133,7 @@ TEST_CASE("what is known of a large cluster and its queue comes in pages") {
   CHECK(whole.at("nodes").size() == 2000);
   REQUIRE(whole.at("waiting").size() == 1000);
   CHECK(whole.at("waiting").at(0).at("only_nodes") == "");
+  CHECK(whole.at("waiting").at(0).at("tasks") == 1);
   CHECK(whole.at("waiting").at(999).at("only_nodes") == "node[1000-1999]");
 }
 

@@ -163,6 +163,15 @@ TEST_CASE("where no GPU of a type is idle, the profile job waits for one") {
   REQUIRE(places.size() == 2);
   CHECK(places[0].type == "h100");
   CHECK_FALSE(places[0].idle);
+  CHECK(places[0].request.cpus == 1);  // how many the node has is not known
+  NodeView& busy = slurm.cluster.nodes[0];
+  busy.free_cpus = 0;
+  busy.free_memory_mb = 0;
+  busy.cpus = 16;
+  busy.memory_mb = 64000;
+  const auto waits = places_of_30(slurm, {}, nullptr);
+  CHECK(waits.at(0).request.cpus == 4);
+  CHECK(waits.at(0).request.memory_mb == 16000);
 }
 
 TEST_CASE("jobs outside the partition for extensions do not count as profile jobs, whatever their comment says") {
@@ -183,18 +192,38 @@ TEST_CASE("a job that took a profile job's grant under another name counts as on
   CHECK(refusal([&] { places_of_30(slurm, {4, 2, 10}); }).find("profiling.per_user") != std::string::npos);
 }
 
-TEST_CASE("grants whose jobs Slurm has not told of yet count for some seconds") {
+TEST_CASE("grants whose jobs Slurm has not told of yet count for some seconds, beside the jobs that it has told of") {
+  SlurmSnapshot slurm = queue();
   RecentGrants grants;
-  grants.add(1000, 100);
-  grants.add(1000, 101);
-  grants.add(1001, 101);
-  CHECK(grants.with_grants({0, 0, {}}, 1000, 102).of_user == 2);
-  CHECK(grants.with_grants({0, 0, {}}, 1000, 102).all == 3);
-  CHECK(grants.with_grants({9, 9, {}}, 1000, 102).all == 9);
-  CHECK(grants.with_grants({0, 0, {}}, 1000, 102, true).of_user == 1);
-  CHECK(grants.with_grants({9, 9, {}}, 1000, 102, true).all == 9);
-  CHECK(grants.with_grants({0, 0, {}}, 1000, 105.5).of_user == 1);
-  CHECK(grants.with_grants({0, 0, {}}, 1000, 107).all == 0);
+  grants.add(1000, 100, "espalier-grant-1:aaaaaaaaaaaaaaaa:1000:30:n1:1:10:0:mac");
+  grants.add(1000, 101, "espalier-grant-1:bbbbbbbbbbbbbbbb:1000:30:n2:1:10:0:mac");
+  grants.add(1001, 101, "espalier-grant-1:cccccccccccccccc:1001:33:n2:1:10:0:mac");
+  CHECK(grants.with_grants({0, 0, {}}, slurm, 1000, 102).of_user == 2);
+  CHECK(grants.with_grants({0, 0, {}}, slurm, 1000, 102).all == 3);
+  CHECK(grants.with_grants({9, 4, {}}, slurm, 1000, 102).all == 12);  // none of the nine is of these grants
+  CHECK(grants.with_grants({9, 4, {}}, slurm, 1000, 102).of_user == 6);
+  slurm.jobs[31] = profile_job(31, 1000, 30, "a100", {});
+  slurm.jobs[31].comment = "espalier:ext:30:aaaaaaaaaaaaaaaa stage-profile:a100";
+  slurm.jobs[32] = slurm_job(32, 1000, {}, "espalier:ext:30:bbbbbbbbbbbbbbbb");  // under another name
+  CHECK(grants.with_grants({9, 4, {}}, slurm, 1000, 102).all == 10);
+  CHECK(grants.with_grants({9, 4, {}}, slurm, 1000, 102).of_user == 4);
+  CHECK(grants.with_grants({0, 0, {}}, slurm, 1001, 105.5).of_user == 1);
+  CHECK(grants.with_grants({0, 0, {}}, slurm, 1000, 107).all == 0);
+}
+
+TEST_CASE("where there are no grants, the larger of the two numbers counts") {
+  const SlurmSnapshot slurm = queue();
+  RecentGrants grants;
+  grants.add(1000, 100, "");
+  grants.add(1000, 101, "");
+  grants.add(1001, 101, "");
+  CHECK(grants.with_grants({0, 0, {}}, slurm, 1000, 102).of_user == 2);
+  CHECK(grants.with_grants({0, 0, {}}, slurm, 1000, 102).all == 3);
+  CHECK(grants.with_grants({9, 9, {}}, slurm, 1000, 102).all == 9);
+  CHECK(grants.with_grants({0, 0, {}}, slurm, 1000, 102, true).of_user == 1);
+  CHECK(grants.with_grants({9, 9, {}}, slurm, 1000, 102, true).all == 9);
+  CHECK(grants.with_grants({0, 0, {}}, slurm, 1000, 105.5).of_user == 1);
+  CHECK(grants.with_grants({0, 0, {}}, slurm, 1000, 107).all == 0);
 }
 
 TEST_CASE("the site's and the user's bounds hold, and one type is measured once") {
@@ -365,6 +394,25 @@ TEST_CASE("what a profile job reports becomes its user's knowledge of the GPU ty
   CHECK(shown[0].at("profiled").at("job") == 30);
   const auto profile = daemon.asks("profile", {{"profile", shown[0].at("id")}}).at("profile");
   CHECK(profile.at("profiled").at("foreseen").size() == 1);
+}
+
+TEST_CASE("no plan is asked for whose report would be refused as one too many") {
+  Queue daemon;
+  daemon.profile_job_runs();
+  const auto offered = [&] { return daemon.asks("stage_plans", Queue::of_job()).at("plans"); };
+  const auto report = [&](const Json& one) {
+    Json all = Queue::of_job();
+    all["profiles"] = Queue::measured(one.at("plan").get<Plan>(), one.at("stages"));
+    daemon.asks("stage_report", all);
+  };
+  REQUIRE(offered().size() >= 2);
+  report(offered()[0]);
+  Knowledge row = daemon.store.newest_knowledge(10).at(0);
+  row.profiled->plans.assign(7, "of an earlier job like it");
+  daemon.store.save(row);
+  REQUIRE(offered().size() == 1);
+  report(offered()[0]);
+  CHECK(offered().empty());
 }
 
 TEST_CASE("a report that came twice counts once") {

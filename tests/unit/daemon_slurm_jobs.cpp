@@ -224,3 +224,60 @@ TEST_CASE("a list of too many nodes to exclude costs nobody else anything") {
   CHECK_NOTHROW(waiting = waiting_of(job.record, true, 1010));
   CHECK(waiting.id == 7);
 }
+
+TEST_CASE("the tasks that an array's record names, as Slurm writes them") {
+  CHECK(named_tasks("0-99%5") == 100);
+  CHECK(named_tasks("1,3,5-7:2") == 4);
+  CHECK(named_tasks("7") == 1);
+  CHECK(named_tasks("0-10:5%1") == 3);
+  // Cut to 64 bytes: what is whole counts, and 2 may be the beginning of 20.
+  CHECK(named_tasks("1,3,5,2...") == 3);
+  CHECK(named_tasks("1,3,5-9,2...%4") == 7);
+  CHECK(named_tasks("10...") == 0);
+  CHECK(named_tasks("0-4000000000") == kMostArrayTasks);
+  CHECK(named_tasks("0-3000,5000-8000") == kMostArrayTasks);
+  for (const char* wrong : {"", "x", "3-1", "1-", "-1", "1-5:0", "1-5:-1", "1-5:2x", "99999999999999999999"})
+    CHECK(named_tasks(wrong) == 0);
+  CHECK(named_tasks("1,,2,x,4") == 3);
+}
+
+TEST_CASE("an array's record stands for as many waiting jobs as may start now") {
+  Pending job;
+  CHECK(waiting_of(job.record, false, 1001).tasks == 1);
+  std::string tasks = "0-99";
+  job.record.array_job_id = 7;
+  job.record.array_task_id = NO_VAL;
+  job.record.array_task_str = tasks.data();
+  CHECK(waiting_of(job.record, false, 1001).tasks == 100);
+  slurm_job_info_t task = job.record;  // one that runs has a record of its own
+  set_id(task, 8);
+  task.array_task_id = 3;
+  task.array_task_str = nullptr;
+  task.job_state = JOB_RUNNING;
+  RunningTasks running;
+  count_running(task, running);
+  task.array_job_id = 9;  // another array's
+  count_running(task, running);
+  task.array_job_id = 7;
+  task.job_state = JOB_RUNNING | JOB_COMPLETING;
+  count_running(task, running);
+  task.job_state = JOB_PENDING;
+  count_running(task, running);
+  count_running(job.record, running);
+  CHECK(running == RunningTasks{{7, 1}, {9, 1}});
+  CHECK(waiting_tasks(task, running) == 1);  // a task that was looked at, and waits on
+  job.record.array_max_tasks = 5;
+  CHECK(waiting_tasks(job.record, running) == 4);
+  job.record.array_max_tasks = 200;
+  CHECK(waiting_tasks(job.record, running) == 100);
+  job.record.array_max_tasks = 1;
+  CHECK(waiting_tasks(job.record, running) == 0);
+  const PartitionNodes partitions;
+  const std::map<std::string, Reservation> reservations;
+  NodesForJobs nodes(partitions, {}, {}, reservations);
+  CHECK(!convert_waiting(job.record, nodes, false, 1001, running));
+  std::string cut = "1...";
+  job.record.array_max_tasks = 0;
+  job.record.array_task_str = cut.data();
+  CHECK(waiting_tasks(job.record, running) == 1);  // it waits, so there is one
+}

@@ -77,6 +77,40 @@ TEST_CASE("the launcher of a job with a deadline is told when it would end, befo
   CHECK(decision.objective.find("by the GPUs' data sheets") != std::string::npos);
 }
 
+TEST_CASE("a deadline is not admitted on GPUs that the site keeps from the job") {
+  Daemon daemon;
+  int most = 8;
+  PlannerSettings settings;
+  settings.partition = "elastic";
+  settings.poll_seconds = 0.1;
+  SUBCASE("all may be had") {}
+  SUBCASE("a rule keeps its node's other GPUs and those of the other node") {
+    settings.rules.share.rules = {{"chemistry's", "n[1-2]", {}, {"chemistry"}, {}, {}}};
+    most = 2;
+  }
+  SUBCASE("a rule keeps the other node") {
+    settings.rules.share.rules = {{"chemistry's", "n2", {}, {"chemistry"}, {}, {}}};
+    most = 4;
+  }
+  SUBCASE("Slurm would not take extensions back") {
+    daemon.slurm_says([](SlurmSnapshot& slurm) { slurm.preemption.lends = false; });
+    most = 2;
+  }
+  daemon.planner->configure(settings);
+  ElasticJob one = launching();
+  one.total_steps = 1000;
+  one.model.layers = 64;
+  one.deadline = clock_seconds() + 3600;
+  const auto link = launcher_of(daemon, one);
+  REQUIRE(daemon.until([&] { return link->got<wire::DeadlineChecked>().has_value(); }));
+  const DeadlineForecast forecast = link->got<wire::DeadlineChecked>()->forecast;
+  CHECK(forecast.own_gpus == 2);
+  CHECK(forecast.best_gpus <= most);
+  if (most > 2) CHECK(forecast.best_gpus > most / 2);
+  CHECK(forecast.least_end <= forecast.best_end);
+  CHECK(forecast.least_end > clock_seconds());
+}
+
 TEST_CASE("a job without a deadline is told nothing of one") {
   Daemon daemon;
   const auto link = launcher_of(daemon, launching());

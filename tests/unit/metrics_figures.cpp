@@ -46,6 +46,7 @@ TEST_CASE("every GPU counts once, by what it does") {
     slurm.cluster.nodes[1].freeing = {2};
     slurm.cluster.waiting.emplace_back();
     slurm.cluster.waiting.back().gpus = 3;
+    slurm.cluster.waiting.back().tasks = 4;  // of an array
     slurm.cluster.nodes.push_back(node("n3", 2));
     slurm.cluster.nodes.back().usable = false;
   });
@@ -59,7 +60,7 @@ TEST_CASE("every GPU counts once, by what it does") {
   CHECK(figures.idle == 3);
   CHECK(figures.closed == 2);
   CHECK(figures.waiting_jobs == 1);
-  CHECK(figures.wanted_gpus == 3);
+  CHECK(figures.wanted_gpus == 12);
   CHECK(figures.connected == 1);
   CHECK(figures.slurm_answers);
   REQUIRE(figures.rows.size() == 1);

@@ -1,8 +1,11 @@
 #include <doctest/doctest.h>
 
+#include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/schedule/deadline_forecast.hpp"
 #include "planner/core/schedule/duration_text.hpp"
 #include "planner/core/schedule/job_coefficients.hpp"
+#include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/solver/best_plan.hpp"
 #include "planner/core/topology/from_view.hpp"
 #include "tests/unit/schedule_cases.hpp"
 
@@ -24,6 +27,7 @@ TEST_CASE("the forecast of a job's end: on its own GPUs, and on the number up to
   CHECK(forecast->best_end > 1000 + 10);
   CHECK(forecast->best_gpus > 2);
   CHECK(forecast->best_gpus <= 8);
+  CHECK(forecast->least_end <= forecast->best_end);
   CHECK(!forecast->measured);
   // No more than its maximum, and no more than its own where it is held.
   one.max_gpus = 2;
@@ -33,6 +37,104 @@ TEST_CASE("the forecast of a job's end: on its own GPUs, and on the number up to
   CHECK(deadline_forecast(one, site, sheet, true, 1000, 10)->best_gpus == 2);
   one.total_steps = 0;
   CHECK(!deadline_forecast(one, site, sheet, true, 1000, 10));
+}
+
+namespace {
+
+// Where job 10 would end at the earliest on these GPUs of n1 and n2, by a thorough search.
+double thorough_end(const ElasticJob& one, const Site& site, const JobCoefficients& coefficients, int of_n1,
+                    int of_n2) {
+  const Problem problem{
+      site.hardware, site.topology, with_allowed_degrees(coefficients, one), bounds_of(one, site), {}};
+  Evaluator evaluator(problem);
+  std::vector<Piece> pieces{{0, 0, static_cast<std::int16_t>(of_n1)}};
+  if (of_n2 > 0) pieces.push_back({1, 0, static_cast<std::int16_t>(of_n2)});
+  const auto found = best_plan(evaluator, pieces, {}, {});
+  REQUIRE(found);
+  return 1000 + static_cast<double>(one.total_steps) * evaluator.exact_sketch(found->sketch) / 1000;
+}
+
+}  // namespace
+
+// What a user can lose by a search that is too small: a job that would have been in time is refused.
+TEST_CASE("no deadline that some plan keeps counts as surely missed") {
+  ClusterView view;
+  view.nodes = {node("n1", 8), node("n2", 8)};
+  const Site site = site_from_view(view, {}).site;
+  ElasticJob one = job(10, "n1", {0, 1}, 16);
+  one.total_steps = 1000;
+  int most = 16;
+  SUBCASE("on a number of GPUs between those that were looked at") { one.model.layers = 7; }
+  SUBCASE("with another tensor-parallel degree") {
+    one.parallel = {};
+    one.accuracy = Accuracy::relaxed;
+    one.model.hidden = 8192;
+    one.model.sequence = 4096;
+  }
+  SUBCASE("with stages of different sizes") {
+    one.model.layers = 11;
+    one.max_gpus = most = 7;
+  }
+  one.plan = uniform_plan(1, 2, one.model.layers, 4, 2, one.plan->ranks());
+  const JobCoefficients sheet = sheet_for(one, site);
+  one.step_seconds = evaluate_plan(site.hardware, site.topology, sheet, *one.plan).exact_ms / 1000;
+  const auto forecast = deadline_forecast(one, site, sheet, true, 1000, 0);
+  REQUIRE(forecast);
+  CHECK(forecast->least_end <= forecast->best_end);
+  CHECK(forecast->least_end > 1000);
+  for (int gpus = 2; gpus <= most; ++gpus)
+    CHECK(forecast->least_end <= thorough_end(one, site, sheet, std::min(gpus, 8), std::max(0, gpus - 8)) + 1e-6);
+}
+
+TEST_CASE("the search for the best end takes other tensor-parallel degrees and uneven stages where the job may") {
+  ClusterView view;
+  view.nodes = {node("n1", 8), node("n2", 8)};
+  const Site site = site_from_view(view, {}).site;
+  ElasticJob one = job(10, "n1", {0, 1}, 3);
+  one.total_steps = 1000;
+  one.model.layers = 8;  // three stages of 3, 3 and 2 layers
+  one.step_seconds = evaluate_plan(site.hardware, site.topology, sheet_for(one, site), *one.plan).exact_ms / 1000;
+  const auto forecast = deadline_forecast(one, site, sheet_for(one, site), true, 1000, 0);
+  REQUIRE(forecast);
+  CHECK(forecast->best_gpus == 3);
+  CHECK(forecast->best_end <= thorough_end(one, site, sheet_for(one, site), 3, 0) * 1.02);
+}
+
+TEST_CASE("nodes that the job may have no extension on count neither for the forecast nor for its bound") {
+  ClusterView view;
+  view.nodes = {node("n1", 4), node("n2", 4)};
+  const Site site = site_from_view(view, {}).site;
+  ElasticJob one = job(10, "n1", {0, 1}, 8);
+  deepen(one, 60);
+  one.total_steps = 100;
+  const JobCoefficients sheet = sheet_for(one, site);
+  one.step_seconds = evaluate_plan(site.hardware, site.topology, sheet, *one.plan).exact_ms / 1000;
+  const auto open = deadline_forecast(one, site, sheet, true, 1000, 0);
+  const std::vector<std::string> closed{"n2"}, both{"n1", "n2"};
+  const auto half = deadline_forecast(one, site, sheet, true, 1000, 0, closed);
+  const auto none = deadline_forecast(one, site, sheet, true, 1000, 0, both);
+  REQUIRE((open && half && none));
+  CHECK(open->best_gpus > 4);
+  CHECK(half->best_gpus <= 4);
+  CHECK(half->best_gpus > 2);
+  CHECK(half->least_end > open->least_end);
+  CHECK(none->best_gpus == 2);
+}
+
+TEST_CASE("types whose speed is assumed count as fast before a job is refused") {
+  ClusterView view;
+  view.nodes = {node("n1", 4), node("n2", 4, "leaf1", "a100")};
+  const Site site = site_from_view(view, {}).site;
+  ElasticJob one = job(10, "n1", {0, 1}, 8);
+  one.total_steps = 100;
+  JobCoefficients measured = sheet_for(one, site);
+  for (GpuCoefficients& gpu : measured.gpu) gpu.assumed_comp = false;
+  const auto known = deadline_forecast(one, site, measured, true, 1000, 0);
+  measured.gpu.at(static_cast<std::size_t>(site.hardware.type_index("a100"))).assumed_comp = true;
+  const auto assumed = deadline_forecast(one, site, measured, true, 1000, 0);
+  REQUIRE((known && assumed));
+  CHECK(assumed->least_end <= known->least_end);
+  CHECK(assumed->best_end == known->best_end);
 }
 
 TEST_CASE("a forecast in words for explain") {

@@ -266,3 +266,74 @@ TEST_CASE("a job that waits for a limit gets extensions that count against it ba
   input.counted[30] = {99};
   for (const Decision& other : decide(input)) CHECK(other.kind != DecisionKind::shrink);
 }
+
+TEST_CASE("a node on which a waiting job may not run does not say how many GPUs it gets on one node") {
+  auto input = input_of({node("big", 8, "leaf1", "h100"), node("n1", 4), node("n2", 4)}, {[] {
+                          auto one = job(10, "n1", {0});
+                          deepen(one, 60);
+                          extend(one, 20, "n2", {0});
+                          return one;
+                        }()});
+  hold(input.cluster, {77, "big", {0, 1, 2, 3, 4, 5, 6, 7}});
+  // Six GPUs of nodes that have four each: three on each of two.
+  input.cluster.waiting = {{30, 6, 1, {"n1", "n2"}, {}}};
+  const auto served = serve_waiting(input, {});
+  CHECK(served.unserved.empty());
+  CHECK(served.reclaims.empty());  // three are idle on n1 and on n2 without any
+}
+
+TEST_CASE("the waiting tasks of an array are served in one decision, up to the first that does not fit") {
+  auto input = input_of({node("n1", 4), node("n2", 3)}, {grown()});
+  WaitingJob array{30, 1, 1, {}, {}};
+  array.tasks = 3;
+  input.cluster.waiting = {array};
+  const auto served = serve_waiting(input, {}, {{20, 3}, {21, 2}, {22, 1}});
+  CHECK(served.reclaims.at(10).extensions == std::vector<JobId>{21, 22});
+  CHECK(served.reclaims.at(10).waiting == std::vector<JobId>{30});
+  CHECK(served.unserved.empty());
+  const auto decisions = decide(input);
+  REQUIRE(decisions.size() == 1);
+  CHECK(decisions[0].release == std::vector<JobId>{21, 22});
+  CHECK(decisions[0].reason.starts_with("job 30 waits"));
+  input.cluster.waiting[0].tasks = 100;  // five GPUs are lent; the rest counts once
+  const auto all = serve_waiting(input, {});
+  CHECK(all.reclaims.at(10).extensions == std::vector<JobId>{20, 21, 22});
+  CHECK(all.unserved.size() == 1);
+  CHECK(all.unserved.at(0).each == 1);
+}
+
+TEST_CASE("an array takes as many idle GPUs as its tasks need, like so many jobs do") {
+  std::mt19937 random(3);
+  for (int round = 0; round < 200; ++round) {
+    auto input = input_of({node("n1", 4), node("n2", 6), node("n3", 5)}, {job(10, "n1", {0})});
+    for (const int gpu : {0, 1, 2})
+      if (random() % 2 == 0) hold(input.cluster, {77, "n2", {gpu}});
+    const int gpus = 1 + static_cast<int>(random() % 3), nodes = 1 + static_cast<int>(random() % 2),
+              tasks = 1 + static_cast<int>(random() % 6);
+    WaitingJob one{30, gpus, std::min(nodes, gpus), {}, {}};
+    one.tasks = tasks;
+    input.cluster.waiting = {one};
+    const auto array = serve_waiting(input, {});
+    input.cluster.waiting.clear();
+    one.tasks = 1;
+    for (int task = 0; task < tasks; ++task, ++one.id) input.cluster.waiting.push_back(one);
+    const auto jobs = serve_waiting(input, {});
+    REQUIRE(array.supplies.size() == jobs.supplies.size());
+    for (std::size_t i = 0; i < array.supplies.size(); ++i) {
+      CHECK(array.supplies[i].gpus == jobs.supplies[i].gpus);
+      CHECK(array.supplies[i].lease_minutes == jobs.supplies[i].lease_minutes);
+    }
+    CHECK(array.unserved.empty() == jobs.unserved.empty());
+  }
+}
+
+TEST_CASE("an array that is left to Slurm takes what is idle, and no extension leaves for it") {
+  auto input = input_of({node("n1", 4), node("n2", 4)}, {grown()});
+  WaitingJob array{30, 1, 1, {}, {}, 0, true};
+  array.tasks = 5;
+  input.cluster.waiting = {array};
+  const auto served = serve_waiting(input, {});
+  CHECK(served.reclaims.empty());
+  CHECK(served.unserved.empty());
+  for (const Supply& supply : served.supplies) CHECK(supply.gpus.empty());  // the one idle GPU is kept for it
+}

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "planner/sim/policies/arena_scheduler.hpp"
+#include "planner/sim/policies/policies.hpp"
+#include "tests/unit/sim_cases.hpp"
 
 using namespace espalier;
 using namespace espalier::sim;
@@ -136,5 +138,52 @@ TEST_SUITE("arena") {
     std::vector<ArenaJob> jobs{job(1, only8, 8, -1, 0, 0), job(2, only8, 8, -1, 0, 3600)};
     ArenaScheduler(options).round(jobs, {8});
     CHECK(gpus_of(jobs) == std::vector<int>{0, 8});
+  }
+
+  TEST_CASE("a job has waited as long as it was without GPUs, not since its submission") {
+    sim_cases::World world;
+    world.add(10, 1000);
+    double start = 0, stop = 0, again = 0;
+    std::map<double, double> waited;  // by the time
+    sim_cases::Scripted policy([&](const SimulatedView& view) -> std::vector<Act> {
+      const SimulatedJobState& job = *view.jobs.front();
+      const double now = view.input.now;
+      waited[now] = job.waited_until(now);
+      const Plan plan = basic_plan(*job.kind, {{"n1", 0}});
+      if (job.redeploying) return {};
+      if (!job.plan && start == 0 && now >= 100) return start = now, std::vector<Act>{{1, plan, "", {}}};
+      if (job.plan && stop == 0 && now >= 300) return stop = now, std::vector<Act>{{1, {}, "", {}}};
+      if (!job.plan && stop > 0 && again == 0 && now >= 500) return again = now, std::vector<Act>{{1, plan, "", {}}};
+      return {};
+    });
+    policy.period_ = 50;
+    policy.owns_queue_ = true;
+    world.run(policy);
+    REQUIRE(again > 0);
+    for (const auto& [now, seconds] : waited) {
+      CAPTURE(now);
+      const double before = std::min(now, start) - 10, between = std::clamp(now, stop, again) - stop;
+      CHECK(seconds == doctest::Approx(before + between));
+    }
+    CHECK(waited.rbegin()->first > again);
+  }
+
+  TEST_CASE("a job whose layers fit no grid runs on the plan that the planner's own search finds") {
+    sim_cases::World world;
+    JobKind three;
+    three.model = "three";
+    three.pp = 3;
+    three.shape = {"gpt2", 3, 1024, 16, 1024, 50257, 64, 1};
+    three.coefficients = assumed_coefficients(three.shape, {0.45, true, false}, world.site->hardware);
+    // A GPU holds one of the layers, and grids have 1, 2, 4, ... stages.
+    three.coefficients.tp_degrees = {1};
+    three.coefficients.param_optim_bytes = 50e9;
+    three.coefficients.first.compute_layers = 1;  // two GPUs for the first stage pay
+    world.kinds = {*tuned(three, *world.site, world.cluster)};
+    world.add(0, 5000);
+    const auto policy = make_policy("arena");
+    const PolicyRun run = world.run(*policy);
+    CHECK(run.jobs.at(0).end > run.jobs.at(0).start);
+    CHECK(run.jobs.at(0).most_gpus == 4);
   }
 }

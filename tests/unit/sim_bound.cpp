@@ -72,6 +72,28 @@ TEST_SUITE("bound") {
     CHECK(plans > 40);
   }
 
+  TEST_CASE("no plan beats the bounds of a job whose replicas of several GPUs compute faster than their share") {
+    const ClusterView cluster = cluster_of(4, 8);
+    const auto site = site_of(cluster);
+    sim::JobKind kind = small_kind(*site, cluster);
+    kind.coefficients.tp_degrees = {1, 2, 4};
+    kind.coefficients.degree_factors = {{1, 1}, {2, 0.7}, {4, 0.8}};
+    PlanBounds bounds;
+    Evaluator evaluator({site->hardware, site->topology, kind.coefficients, bounds});
+    const GpuPool pool = gpu_pools(cluster, *site).at(0);
+    bool closer = false;
+    for (const int count : {1, 2, 4, 8, 16, 32}) {
+      const auto plan = sim::fastest_even_plan(evaluator, compact_pieces(pool, cluster, *site, count));
+      REQUIRE(plan);
+      CHECK(count * plan->ms >= sim::least_gpu_ms(kind, pool.type) * (1 - 1e-9));
+      CHECK(plan->ms >= sim::least_step_ms(kind, site->hardware, {32}) * (1 - 1e-9));
+      sim::JobKind plain = kind;
+      plain.coefficients.degree_factors.clear();
+      closer = closer || count * plan->ms < sim::least_gpu_ms(plain, pool.type);
+    }
+    CHECK(closer);  // the factors matter here
+  }
+
   TEST_CASE("no policy beats the bound on one type of GPU") {
     for (const std::uint64_t seed : {1u, 2u, 3u})
       for (const double gap : {5.0, 200.0}) {

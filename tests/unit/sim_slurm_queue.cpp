@@ -230,4 +230,31 @@ TEST_SUITE("sim") {
       }
     }
   }
+
+  TEST_CASE("under Slurm's queue Slurm takes extensions back by itself, unless that is turned off") {
+    World world;
+    world.add(0, 1000);
+    world.add(100, 10);
+    world.options.queue = sim::QueueOrder::slurm;
+    world.options.redeploy.profile_seconds = 15;
+    world.options.redeploy.measured[sim::Method::adopt] = {10, 1};
+    sim::set_time_limits(world.jobs, world.kinds, std::vector<double>(world.jobs.size(), 0), 1);
+    sim::JobKind four = world.kinds[0];
+    four.dp = 4;
+    const Plan wide = sim::basic_plan(four, {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}});
+    Scripted policy([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {
+      // It never gives anything back.
+      if (view.input.now < 15 || view.input.now > 60 || view.jobs[0]->redeploying) return {};
+      if (!view.input.jobs[0].extensions.empty()) return {};
+      return {{1, wide, "", {}}};
+    });
+    policy.keeps_basic_ = true;
+    policy.method_ = sim::Method::adopt;
+    const sim::PolicyRun run = world.run(policy);
+    CHECK(run.jobs[1].start < 150);
+    CHECK(run.jobs[0].end > 200);
+    world.options.delays.preempt = sim::Preemption::none;
+    const sim::PolicyRun kept = world.run(policy);
+    CHECK(kept.jobs[1].start >= kept.jobs[0].end);
+  }
 }

@@ -1,5 +1,6 @@
-// The step time of a plan from the profiles of its stages, each measured alone on one device, and from the cluster's
-// calibrated network (Arena §3.3: computation is measured, communication interpolated). Pure.
+// The step time of a plan from the profiles of its stages, each measured alone on one device, and from the bandwidths
+// of the cluster's network as the performance model has them. As in Arena (§3.3) the computation is measured; Arena
+// takes communication from a table of measured times. Pure.
 #pragma once
 
 #include <vector>

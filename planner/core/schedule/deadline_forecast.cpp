@@ -1,38 +1,109 @@
 #include "planner/core/schedule/deadline_forecast.hpp"
 
-#include "planner/core/error.hpp"
+#include <algorithm>
+#include <memory>
+
+#include "planner/core/model/degree_factor.hpp"
+#include "planner/core/model/least_time.hpp"
 #include "planner/core/schedule/duration_text.hpp"
-#include "planner/core/schedule/flextrain/predicted_scale.hpp"
+#include "planner/core/schedule/growing.hpp"
+#include "planner/core/schedule/virtual_job.hpp"
 
 namespace espalier {
 namespace {
 
 // Each number of GPUs takes a search, and espalierd plans on its loop.
-constexpr int kMostEntries = 6;
+constexpr int kMostSearches = 5;
+// What is assumed of a type or of a TP degree is seldom this many times too slow (assumed_range.hpp has the other end).
+constexpr double kAssumedTooSlow = 1.5;
+
+// GPUs that the job may get, without those that it holds.
+std::vector<NodeGpus> others(const Site& site, const std::vector<NodeGpus>& held, std::span<const std::string> closed) {
+  std::vector<NodeGpus> result;
+  for (int node = 0; node < site.topology.nodes(); ++node) {
+    if (std::binary_search(closed.begin(), closed.end(), site.topology.name(node))) continue;
+    const auto own = std::find_if(held.begin(), held.end(), [&](const NodeGpus& one) { return one.node == node; });
+    NodeGpus rest{node, {}};
+    for (std::size_t gpu = 0; gpu < site.topology.gpu_types(node).size(); ++gpu)
+      if (const auto index = static_cast<std::int16_t>(gpu);
+          own == held.end() || std::find(own->gpus.begin(), own->gpus.end(), index) == own->gpus.end())
+        rest.gpus.push_back(index);
+    if (!rest.gpus.empty()) result.push_back(std::move(rest));
+  }
+  return result;
+}
+
+std::vector<NodeGpus> with_first(std::vector<NodeGpus> held, const std::vector<GpuAt>& order, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto at = std::lower_bound(held.begin(), held.end(), order[i].node,
+                                     [](const NodeGpus& one, std::int32_t node) { return one.node < node; });
+    (at != held.end() && at->node == order[i].node ? at : held.insert(at, NodeGpus{order[i].node, {}}))
+        ->gpus.push_back(order[i].gpu);
+  }
+  return held;
+}
+
+// What was not measured at the end of its range at which it is fastest.
+JobCoefficients at_their_fastest(JobCoefficients job) {
+  for (GpuCoefficients& gpu : job.gpu)
+    if (gpu.assumed_comp) gpu.comp /= kAssumedTooSlow;
+  if (job.degree_factors.empty()) return job;
+  std::vector<DegreeFactor> factors;
+  for (const int tp : job.tp_degrees)
+    factors.push_back({tp, degree_factor(job, tp) / (degree_is_measured(job, tp) ? 1 : kAssumedTooSlow)});
+  job.degree_factors = std::move(factors);
+  return job;
+}
+
+// Milliseconds of a step at least. Whether the job's limits allow a plan that comes near does not count.
+double least_ms(const ElasticJob& job, const Site& site, const JobCoefficients& coefficients,
+                const std::vector<NodeGpus>& held, const std::vector<NodeGpus>& rest) {
+  std::vector<int> gpus(site.hardware.types.size(), 0);
+  for (const auto* part : {&held, &rest})
+    for (const NodeGpus& one : *part)
+      for (const std::int16_t gpu : one.gpus)
+        ++gpus[static_cast<std::size_t>(site.topology.gpu_types(one.node)[static_cast<std::size_t>(gpu)])];
+  return least_step_ms(at_their_fastest(coefficients), site.hardware, std::move(gpus), job.max_gpus);
+}
 
 }  // namespace
 
 std::optional<DeadlineForecast> deadline_forecast(const ElasticJob& job, const Site& site,
                                                   const JobCoefficients& coefficients, bool measured, double now,
-                                                  double start_seconds) {
+                                                  double start_seconds, std::span<const std::string> closed) {
   if (job.total_steps <= 0 || !job.plan || job.step_seconds <= 0) return std::nullopt;
-  const auto steps = static_cast<double>(job.total_steps);
+  const auto end_at = [&](double step_seconds) {
+    return now + start_seconds + static_cast<double>(job.total_steps) * step_seconds;
+  };
   DeadlineForecast forecast;
   forecast.measured = measured;
   forecast.own_gpus = forecast.best_gpus = job.plan->gpu_count();
-  forecast.own_end = forecast.best_end = now + start_seconds + steps * job.step_seconds;
-  if (job.max_gpus <= forecast.own_gpus || job.held) return forecast;
-  ScaleOptions options;
-  options.most_entries = kMostEntries;
-  try {
-    for (const ScaleEntry& entry : predicted_scale(job, site, coefficients, options)) {
-      const double end = now + start_seconds + steps * entry.step_seconds;
-      if (entry.plan.empty() || entry.step_seconds <= 0 || end >= forecast.best_end) continue;
-      forecast.best_end = end;
-      forecast.best_gpus = entry.gpus;
-    }
-  } catch (const Error&) {  // its own GPUs are all that can be told of
+  forecast.own_end = forecast.best_end = forecast.least_end = end_at(job.step_seconds);
+  const auto held = held_gpus(held_by(job, site));
+  int own = 0;
+  for (const NodeGpus& one : held) own += static_cast<int>(one.gpus.size());
+  if (job.max_gpus <= own || job.held) return forecast;
+  const std::vector<NodeGpus> rest = others(site, held, closed);
+  forecast.least_end = std::min(forecast.own_end, end_at(least_ms(job, site, coefficients, held, rest) / 1000));
+  const auto virtual_job =
+      VirtualJob::make(job, std::shared_ptr<const Site>(std::shared_ptr<void>(), &site), coefficients);
+  if (!virtual_job) return forecast;  // its own GPUs are all that can be told of
+  // As a start searches that takes idle GPUs at once: any number of them, stages and TP degrees that the job's limits
+  // allow.
+  const auto order = affinity_order(site.hardware, site.topology, held, rest, job.max_gpus - own);
+  const int searches = std::min(kMostSearches, static_cast<int>(order.size()));
+  for (int i = 1; i <= searches; ++i) {
+    const std::size_t count = order.size() * static_cast<std::size_t>(i) / static_cast<std::size_t>(searches);
+    const auto pieces = pieces_of(with_first(held, order, count), site);
+    const auto found =
+        best_plan(virtual_job->evaluator(), pieces, std::span(&virtual_job->present().sketch, 1), kPolishEffort);
+    if (!found) continue;
+    const double end = end_at(virtual_job->evaluator().exact_sketch(found->sketch) / 1000);
+    if (end >= forecast.best_end) continue;
+    forecast.best_end = end;
+    forecast.best_gpus = found->sketch.gpus();
   }
+  forecast.least_end = std::min(forecast.least_end, forecast.best_end);
   return forecast;
 }
 

@@ -86,7 +86,8 @@ ClusterFigures look(Planner& planner, std::size_t most_rows) {
   if (!slurm) return figures;
   figures.snapshot_time = slurm->time;
   figures.waiting_jobs = slurm->cluster.waiting.size();
-  for (const WaitingJob& job : slurm->cluster.waiting) figures.wanted_gpus += job.gpus;
+  for (const WaitingJob& job : slurm->cluster.waiting)
+    figures.wanted_gpus += static_cast<std::int64_t>(job.gpus) * job.tasks;
   count_gpus(*slurm, planner, figures);
   if (slurm->private_jobs || most_rows == 0) return figures;
   for (const auto& [id, live] : planner.jobs()) figures.rows.push_back(figures_of(live.job));

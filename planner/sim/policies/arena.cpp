@@ -76,7 +76,7 @@ class Arena final : public Policy {
     job.pool = held.pool;
     job.gpus = held.gpus;
     job.fixed = state.redeploying;
-    job.waited = view.input.now - state.job->submit;
+    job.waited = state.waited_until(view.input.now);
     ask(job, state);
     return job;
   }
@@ -93,10 +93,15 @@ class Arena final : public Policy {
       const auto& list = speeds.throughput()[p];
       return std::any_of(list.begin(), list.end(), [](double speed) { return speed > 0; });
     };
-    bool runs = false;
-    for (std::size_t p = 0; p < pools_.size(); ++p) runs = runs || (may(p) && fits(p));
-    for (std::size_t p = 0; !runs && p < pools_.size(); ++p)
+    const auto runs = [&] {
+      for (std::size_t p = 0; p < pools_.size(); ++p)
+        if (may(p) && fits(p)) return true;
+      return false;
+    };
+    for (std::size_t p = 0; !runs() && p < pools_.size(); ++p)
       if (may(p)) speeds.look_further(view, p);
+    for (std::size_t p = 0; !runs() && p < pools_.size(); ++p)
+      if (may(p)) speeds.search(view, p);
     own = speeds.throughput();
     for (std::size_t p = 0; p < pools_.size(); ++p)
       if (!may(p)) std::fill(own[p].begin(), own[p].end(), 0.0);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/core/solver/best_plan.hpp"
+
 namespace espalier::sim {
 
 ArenaSpeeds::ArenaSpeeds(const SimulatedView& view, const std::vector<GpuPool>& pools,
@@ -33,13 +35,32 @@ void ArenaSpeeds::look_further(const SimulatedView& view, std::size_t pool) {
   }
 }
 
+// On all of these GPUs.
+std::optional<PlanSketch> ArenaSpeeds::found_on(const std::vector<Piece>& pieces) {
+  constexpr SearchEffort kEffort{1, 6, 1000, 2'000};  // arena_growth.cpp's
+  auto found = best_plan(book_.evaluator(), pieces, {}, kEffort);
+  if (!found || found->sketch.gpus() != count_gpus(pieces)) return std::nullopt;
+  return std::move(found->sketch);
+}
+
+void ArenaSpeeds::search(const SimulatedView& view, std::size_t pool) {
+  if (kind_.measured) return;
+  searches_ = true;
+  for (std::size_t level = 0; level < throughput_[pool].size(); ++level) {
+    const auto pieces = compact_pieces(pools_[pool], view.input.cluster, *view.input.site, 1 << level);
+    if (pieces.empty()) continue;
+    if (const auto plan = found_on(pieces))
+      throughput_[pool][level] = 1000 * coefficients_.global_batch / book_.evaluator().exact_sketch(*plan);
+  }
+}
+
 std::optional<PlanSketch> ArenaSpeeds::sketch(const SimulatedView& view, const std::vector<Piece>& pieces) {
   if (kind_.measured) return PlanSketch{1, {StageSketch{1, coefficients_.layers, pieces}}};
   const auto pool =
       std::find_if(pools_.begin(), pools_.end(), [&](const GpuPool& one) { return one.type == pieces.front().type; });
   if (pool == pools_.end()) return std::nullopt;
   auto fastest = fastest_on(book_.evaluator(), book_.proxies(*pool, view.input.cluster, count_gpus(pieces)), pieces);
-  if (!fastest) return std::nullopt;
+  if (!fastest) return searches_ ? found_on(pieces) : std::nullopt;
   return std::move(fastest->solution.sketch);
 }
 

@@ -34,7 +34,7 @@ struct ArenaJob {
   int asked_pool = 0, asked_gpus = 1;  // a count on which it can run
   int pool = -1, gpus = 0;             // that it has, and afterwards that it shall have; 0: it waits
   bool fixed = false;                  // it is being redeployed: it stays as it is
-  double waited = 0;                   // seconds since its submission
+  double waited = 0;                   // seconds without GPUs, of all its waits
 };
 
 class ArenaScheduler {

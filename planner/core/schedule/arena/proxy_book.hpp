@@ -1,6 +1,6 @@
 // What Arena knows of a job on each type and number of GPUs without running it there (§3.2-3.4): the proxy plans of
-// its grids, valued by the performance model. The model's coefficients are measured where a profile or a stage's
-// profile was taken, and come from the roofline elsewhere.
+// its grids, valued by the performance model with the coefficients that it is given. In the paper
+// each proxy plan is profiled.
 #pragma once
 
 #include <map>
