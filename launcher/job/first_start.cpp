@@ -111,6 +111,8 @@ void FirstStart::proposed(const Decision& decision) {
   if (done())
     return callbacks_.given_up(decision, stage_ == Stage::refused ? "the job ends: its deadline cannot be kept"
                                                                   : "it came late: generation 0 has a plan already");
+  if (stage_ == Stage::acquiring)  // a planner that was started again meanwhile knows nothing of the first one
+    return callbacks_.given_up(decision, "a wide start is under way already");
   if (stage_ != Stage::asking) return;
   std::string refusal;
   if (const std::string why = why_not(decision); !why.empty()) refusal = "the planner's plan does not suit: " + why;

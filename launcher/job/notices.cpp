@@ -41,18 +41,13 @@ void Notices::answer() {
   if (job.plan)
     for (const GpuId& gpu : job.plan->ranks())
       if (!lost.contains(gpu)) kept.push_back(gpu);
-  if (kept.empty() || before != 0)
-    for (const Holding& holding : held_.own())
-      for (const int index : holding.gpus)
-        if (const GpuId gpu{holding.node, index}; std::find(kept.begin(), kept.end(), gpu) == kept.end())
-          kept.push_back(gpu);
-  kept = with_lead(std::move(kept), held_.own());
+  // GPUs of its own that the present plan leaves idle may be of use once others go.
+  for (const Holding& holding : held_.own())
+    for (const int index : holding.gpus)
+      if (const GpuId gpu{holding.node, index}; std::find(kept.begin(), kept.end(), gpu) == kept.end())
+        kept.push_back(gpu);
   const auto plan = plan_on_subset(job, kept, &callbacks_.known());
-  if (!plan) {
-    spdlog::error("espalier: launch: no plan fits on the {} GPUs that remain; the job ends when Slurm takes the others",
-                  kept.size());
-    return;
-  }
+  if (!plan) return cannot_stay(job, static_cast<int>(kept.size()), taken);
   decision.plan = *plan;
   decision.candidates = weighed_against(callbacks_.known(), job, *plan);
   decision.predicted_step_seconds = decision.candidates.back().predicted_step_seconds;
@@ -96,15 +91,36 @@ bool Notices::too_late_for(const std::set<JobId>& taken) {
   const double left = *grace - callbacks_.since(taken), needed = callbacks_.needs();
   if (needed <= left) return false;
   if (!std::includes(given_up_.begin(), given_up_.end(), taken.begin(), taken.end())) {
-    given_up_.insert(taken.begin(), taken.end());
     spdlog::warn(
         "espalier: launch: a smaller generation would take {:.1f} s, and Slurm takes the GPUs in {:.1f} s: a "
         "checkpoint is asked for (without checkpoint.directory none is written), and the job goes on with fewer GPUs "
         "when they are gone",
         needed, left);
-    callbacks_.save();
+    give_up(taken);
   }
   return true;
+}
+
+// No plan on the GPUs that stay: the job trains until Slurm takes the others, and then the recovery ends it.
+void Notices::cannot_stay(const ElasticJob& job, int left, const std::set<JobId>& taken) {
+  if (!taken.empty() && std::includes(given_up_.begin(), given_up_.end(), taken.begin(), taken.end())) return;
+  if (left < job.floor_gpus)
+    spdlog::error(
+        "espalier: launch: {} GPUs would be left, and MIN of --elastic is {}: a checkpoint is asked for (without "
+        "checkpoint.directory none is written), and the job ends when Slurm takes the other GPUs; submit the job again "
+        "to go on from its newest checkpoint",
+        left, job.floor_gpus);
+  else
+    spdlog::error(
+        "espalier: launch: no plan fits on the {} GPUs that remain: a checkpoint is asked for (without "
+        "checkpoint.directory none is written), and the job ends when Slurm takes the others",
+        left);
+  give_up(taken);
+}
+
+void Notices::give_up(const std::set<JobId>& taken) {
+  given_up_.insert(taken.begin(), taken.end());
+  callbacks_.save();
 }
 
 }  // namespace espalier::launcher

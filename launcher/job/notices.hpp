@@ -1,6 +1,7 @@
 // Answers Slurm's notices that it takes extensions back: with a plan on the GPUs that stay, or, if there is no time for
-// a change of generation, with a checkpoint. After a base was replaced, it also makes the change that leaves the GPUs
-// of the base before. And it makes the change to a base that Slurm has granted while training was on a smaller one.
+// a change of generation or no plan (with fewer GPUs than MIN of --elastic there is none), with a checkpoint. After a
+// base was replaced, it also makes the change that leaves the GPUs of the base before. And it makes the change to a
+// base that Slurm has granted while training was on a smaller one.
 #pragma once
 
 #include <functional>
@@ -38,6 +39,8 @@ class Notices {
 
  private:
   bool too_late_for(const std::set<JobId>& taken);
+  void cannot_stay(const ElasticJob& job, int left, const std::set<JobId>& taken);
+  void give_up(const std::set<JobId>& taken);  // they go before the job can leave them
   void move_to(const std::vector<Holding>& base);
 
   wire::Loop& loop_;

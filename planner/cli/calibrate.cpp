@@ -39,7 +39,7 @@ std::string now_text() {
 
 struct Target {
   Topology topology;
-  std::map<std::string, std::string> types;  // by node
+  std::map<std::string, std::string> types;  // by node, of all nodes with GPUs
   CalibrateJob job;
   std::size_t idle = 0;
 };
@@ -49,9 +49,11 @@ Target choose(const CalibrateArguments& arguments, const wire::Config& config) {
   Target target;
   target.topology = site_from_view(cluster.view, {}).site.topology;
   std::vector<ProbeNode> nodes;
-  for (const NodeView& node : cluster.view.nodes)
+  for (const NodeView& node : cluster.view.nodes) {
     nodes.push_back(
         {node.name, node.gpu_type, static_cast<int>(node.gpu_owner.size()), cluster.idle.contains(node.name)});
+    if (!node.gpu_owner.empty()) target.types[node.name] = node.gpu_type;
+  }
   CalibrateJob& job = target.job;
   job.nodes = arguments.nodes.empty() ? choose_nodes(nodes, target.topology) : expand_hosts(arguments.nodes.c_str());
   if (job.nodes.empty()) throw Error("--nodes " + arguments.nodes + ": is no list of nodes; write n[1-8] or n1,n2");
@@ -62,7 +64,6 @@ Target choose(const CalibrateArguments& arguments, const wire::Config& config) {
     const auto node = std::find_if(nodes.begin(), nodes.end(), [&](const ProbeNode& n) { return n.name == name; });
     if (node == nodes.end()) throw Error("--nodes: " + name + ": Slurm has no such node with GPUs; see sinfo");
     job.gpus = std::min(job.gpus, node->gpus);
-    target.types[name] = node->gpu_type;
     if (node->idle) ++target.idle;
   }
   job.minutes = arguments.minutes;

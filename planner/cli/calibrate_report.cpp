@@ -45,6 +45,9 @@ std::string calibrate_table(const Findings& findings) {
                                           (!findings.nics        ? ""
                                            : *findings.nics == 0 ? ", one for each GPU"
                                                                  : fmt::format(", {} of them", *findings.nics)));
+  for (const auto& [type, rails] : findings.rails)
+    text += row("one rail of a node with " + type, fmt::format("{:.4g} GB/s", rails.nic_gb_s) +
+                                                       (rails.nics ? fmt::format(", {} of them", rails.nics) : ""));
   if (findings.pair_reduce_gb_s)
     text += row("all-reduce of gradients between two nodes", fmt::format("{:.4g} GB/s", *findings.pair_reduce_gb_s));
   for (const std::string& slow : findings.slow) text += "slow: " + slow + "\n";
@@ -66,6 +69,9 @@ Json calibrate_json(const Findings& findings, const ProbeReport& report) {
   for (const auto& [type, gpu] : findings.gpus)
     json["gpus"][type] = {
         {"tflops", gpu.tflops}, {"memory_bandwidth_gb_s", gpu.memory_bandwidth_gb_s}, {"count", gpu.count}};
+  json["rails"] = Json::object();
+  for (const auto& [type, rails] : findings.rails)
+    json["rails"][type] = {{"nic_gb_s", rails.nic_gb_s}, {"nics", rails.nics > 0 ? Json(rails.nics) : Json(nullptr)}};
   json["by_distance"] = Json::object();
   for (const auto& [distance, gb_s] : findings.by_distance) json["by_distance"][std::to_string(distance)] = gb_s;
   Json& rows = json["measured"] = Json::array();

@@ -10,6 +10,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/fields.hpp"
 #include "planner/core/model/coefficient_window.hpp"
+#include "planner/daemon/kept_coefficients.hpp"
 
 namespace espalier {
 namespace {
@@ -144,28 +145,37 @@ void learn(Knowledge& row, const JobCoefficients& measured, double spread, const
       break;
     }
   row.spread = spread;
-  row.coefficients = coefficients_json(merged, hardware);
+  row.coefficients = kept_coefficients(merged, hardware);
 }
 
 std::optional<JobCoefficients> stored_coefficients(const Json& stored, const Hardware& hardware) {
   try {
     if (!stored.is_object() || !stored.contains("gpu") || !stored["gpu"].is_object()) return std::nullopt;
     Json known = stored;
+    known.erase("bandwidths");
+    const bool same = kept_with(stored.value("bandwidths", Json()), hardware);
     const GpuType* reference = nullptr;
     for (const GpuType& type : hardware.types)
       if (!reference && known["gpu"].contains(type.name) && !known["gpu"][type.name].value("assumed_comp", true))
         reference = &type;
     if (!reference) return std::nullopt;
+    const Json told = known["gpu"][reference->name];
     for (const GpuType& type : hardware.types) {
-      if (known["gpu"].contains(type.name)) continue;
-      Json& scaled = known["gpu"][type.name] = known["gpu"][reference->name];
+      const bool there = known["gpu"].contains(type.name);
+      Json& scaled = known["gpu"][type.name];
+      if (!there) {
+        scaled = told;
+        for (const char* flag : {"assumed_comp", "assumed_backward", "assumed_optim", "assumed_overlap"})
+          scaled[flag] = true;
+      }
+      if (!same) scaled["assumed_overlap"] = true;
+      // What was assumed then may follow from other figures of the types today.
       const double faster = type.tflops / reference->tflops;
       const bool bandwidths = type.memory_bandwidth > 0 && reference->memory_bandwidth > 0;
-      scaled["comp"] = scaled.at("comp").get<double>() / faster;
-      scaled["optim"] = scaled.at("optim").get<double>() /
-                        (bandwidths ? type.memory_bandwidth / reference->memory_bandwidth : faster);
-      for (const char* flag : {"assumed_comp", "assumed_backward", "assumed_optim", "assumed_overlap"})
-        scaled[flag] = true;
+      if (scaled.at("assumed_comp").get<bool>()) scaled["comp"] = told.at("comp").get<double>() / faster;
+      if (scaled.at("assumed_optim").get<bool>() && !told.at("assumed_optim").get<bool>())
+        scaled["optim"] = told.at("optim").get<double>() /
+                          (bandwidths ? type.memory_bandwidth / reference->memory_bandwidth : faster);
     }
     return coefficients_from(known, hardware);
   } catch (const std::exception&) {  // of another version of this program

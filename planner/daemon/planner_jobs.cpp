@@ -290,6 +290,9 @@ std::int64_t Planner::reclaim(JobId id) {
   for (const Holding& held : job.anchor)
     for (const int gpu : held.gpus) kept.push_back({held.node, gpu});
   const auto plan = plan_on_subset(job, kept);
+  if (!plan && static_cast<int>(kept.size()) < job.floor_gpus)
+    throw Error(name + ": " + std::to_string(kept.size()) + " GPUs of its own are left, and MIN of --elastic is " +
+                std::to_string(job.floor_gpus) + "; it keeps its extensions");
   if (!plan) throw Error(name + ": has no valid plan on its own GPUs");
   decision.plan = *plan;
   for (const Holding& held : job.extensions) decision.release.push_back(held.job);

@@ -14,6 +14,7 @@
 #include "planner/core/model/step_statistics.hpp"
 #include "planner/core/profile_check.hpp"
 #include "planner/daemon/clock.hpp"
+#include "planner/daemon/kept_coefficients.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/printable.hpp"
 
@@ -61,6 +62,41 @@ void allow_present_degrees(JobCoefficients& coefficients, const ElasticJob& job)
   degrees.erase(std::unique(degrees.begin(), degrees.end()), degrees.end());
 }
 
+// usual_rail() of what the job's planner may know.
+double links_by_others(Store& store, const PlannerSettings& settings, const ElasticJob& job) {
+  constexpr int kLooked = 64;  // rows
+  const std::string text = description(job);
+  if (text.empty()) return 0;
+  return usual_rail(
+      settings.share_profiles ? store.newest_knowledge(kLooked) : store.newest_knowledge_of(job.uid, kLooked), text);
+}
+
+// Whether the job relies on what one under another driver than its own taught.
+bool of_other_driver(Store& store, const LiveJob& live) {
+  if (live.driver.empty()) return false;
+  return std::any_of(live.recalled_rows.begin(), live.recalled_rows.end(), [&](std::int64_t id) {
+    const auto row = store.knowledge(id);
+    return row && !row->driver.empty() && row->driver != live.driver;
+  });
+}
+
+// What earlier jobs taught goes. Of a job that has measured some of its own coefficients since, those of its latest
+// profile stay: what is older was combined with theirs.
+void without_recalled(Store& store, LiveJob& live, const Site& site) {
+  live.recalled_rows.clear();
+  ProfileBook& book = live.profiles;
+  if (!book.settled()) return book.forget_recalled();
+  auto own = book.measured(site);
+  if (const auto stored = own ? std::nullopt : store.coefficients(live.job.id))
+    own = stored_coefficients(stored->value("unaided", Json()), site.hardware);
+  if (!own) {
+    book = ProfileBook();
+    return;
+  }
+  allow_present_degrees(*own, live.job);
+  book.restore(site, std::move(*own), book.generation(), book.step(), book.spread());
+}
+
 }  // namespace
 
 // Takes only a profile of the running plan. A profile of the previous generation may arrive late.
@@ -74,6 +110,11 @@ void Planner::take_profile(LiveJob& live) {
     return;
   }
   live.driver = profile->driver;
+  // What jobs under another driver taught does not count for it.
+  if (of_other_driver(store_, live)) {
+    without_recalled(store_, live, *site_);
+    recall(live);
+  }
   note_slow_nodes(live, *profile);
   // Once for each generation, since other jobs may have measured the links meanwhile.
   if (live.profiles.generation() != live.job.generation) expect_rail(live);
@@ -112,14 +153,7 @@ void Planner::note_slow_nodes(LiveJob& live, const Profile& profile) {
   slow_nodes_.note(live.job.uid, live.job.id, shares, clock_seconds());
 }
 
-void Planner::expect_rail(LiveJob& live) {
-  constexpr int kLooked = 64;  // rows
-  const std::string job = description(live.job);
-  if (job.empty()) return;
-  const auto rows =
-      settings_.share_profiles ? store_.newest_knowledge(kLooked) : store_.newest_knowledge_of(live.job.uid, kLooked);
-  live.profiles.expect_rail(usual_rail(rows, job));
-}
+void Planner::expect_rail(LiveJob& live) { live.profiles.expect_rail(links_by_others(store_, settings_, live.job)); }
 
 void Planner::save_coefficients(LiveJob& live) {
   if (!site_) return;
@@ -128,13 +162,16 @@ void Planner::save_coefficients(LiveJob& live) {
   const ProfileBook& book = live.profiles;
   const auto known = book.latest(*site_);
   if (!known) return;
+  // What is left of it when what it recalled is forgotten.
+  const auto own = live.recalled_rows.empty() || book.recalled() ? std::nullopt : book.measured(*site_);
   Json measured = Json::object();
   for (const CoefficientState& state : coefficient_states(*known, site_->hardware))
     measured[state.name] = state.measured;
   const Json record = {{"settled", book.settled() || book.recalled()},
                        {"recalled", book.recalled()},
                        {"rows", live.recalled_rows},
-                       {"values", coefficients_json(*known, site_->hardware)},
+                       {"values", kept_coefficients(*known, site_->hardware)},
+                       {"unaided", own ? kept_coefficients(*own, site_->hardware) : Json()},
                        {"measured", std::move(measured)},
                        {"spread", book.spread()},
                        {"generation", book.generation()},
@@ -155,6 +192,9 @@ bool Planner::restore(LiveJob& live) {
   auto own = stored_coefficients(stored->value("values", Json()), site_->hardware);
   if (!own) return false;
   allow_present_degrees(*own, live.job);
+  if (stored->value("unaided", Json()).is_object())
+    live.recalled_rows = stored->value("rows", std::vector<std::int64_t>());
+  if (own->assumed_rail) own->rail_ms_per_byte = links_by_others(store_, settings_, live.job);
   live.profiles.restore(*site_, std::move(*own), stored->value("generation", -1),
                         stored->value("step", std::int64_t{-1}), stored->value("spread", 0.0));
   log_.line(live.job.uid, spdlog::level::info, "job {}: it is planned with what it measured until step {}", live.job.id,
@@ -165,12 +205,14 @@ bool Planner::restore(LiveJob& live) {
 void Planner::recall(LiveJob& live) {
   live.recalled_on = site_;
   live.recalled_for = live.job.model;
-  live.recalled_rows.clear();
   const std::string job = description(live.job);
+  if (!job.empty() && live.profiles.settled() && live.profiles.coefficients(*site_)) return;
+  live.recalled_rows.clear();
   if (job.empty()) return;
-  if (live.profiles.settled() && live.profiles.coefficients(*site_)) return;
   const bool restored = restore(live);
+  expect_rail(live);
   auto rows = store_.knowledge_of(job, settings_.share_profiles ? std::nullopt : std::optional(live.job.uid));
+  keep_one_driver(rows, live.driver);
   std::stable_partition(rows.begin(), rows.end(), [&](const Knowledge& row) { return row.uid == live.job.uid; });
   for (const Knowledge& row : rows) {
     if (!live.pause_seconds && row.pause.count > 0) live.pause_seconds = row.pause.mean;
@@ -182,7 +224,10 @@ void Planner::recall(LiveJob& live) {
   allow_present_degrees(*known, live.job);
   for (const Knowledge& row : rows)
     if (!row.coefficients.is_null()) live.recalled_rows.push_back(row.id);
+  // Rows of jobs that saw no sum between nodes tell nothing of the links: what other kinds of jobs measured counts.
+  if (known->assumed_rail) known->rail_ms_per_byte = links_by_others(store_, settings_, live.job);
   live.profiles.recall(*site_, std::move(*known));
+  expect_rail(live);  // a book on other hardware has started again
   save_coefficients(live);
   log_.line(live.job.uid, spdlog::level::info, "job {}: planned with what earlier jobs like it measured (profile {})",
             live.job.id, live.recalled_rows.front());
@@ -247,10 +292,12 @@ void Planner::forget(std::int64_t knowledge) {
     throw Error("profile " + std::to_string(knowledge) + ": there is none; see espalier show profiles");
   for (auto& [id, live] : jobs_) {
     const auto& rows = live.recalled_rows;
-    if (!live.profiles.recalled() || std::find(rows.begin(), rows.end(), knowledge) == rows.end()) continue;
-    live.profiles.forget_recalled();
+    if (std::find(rows.begin(), rows.end(), knowledge) == rows.end()) continue;
+    if (site_) without_recalled(store_, live, *site_);
+    else live.recalled_rows.clear();
     live.recalled_on.reset();
     store_.save_coefficients(id, Json::object());
+    if (live.profiles.settled()) save_coefficients(live);
   }
   spdlog::info("profile {}: forgotten", knowledge);
 }

@@ -41,14 +41,16 @@ ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int
   generation_ = generation;
   plan_ = profile.plan;
   step_ = profile.step;
+  // What this job measured, or what jobs like it did, counts before what others did.
+  const auto before_it = window_.coefficients();
+  const double known_rail = before_it && !before_it->assumed_rail ? before_it->rail_ms_per_byte : usual_rail_;
   JobCoefficients found;
   try {
-    found = calibrate(site.hardware, site.topology, profile).job;
+    found = calibrate(site.hardware, site.topology, profile, {}, known_rail).job;
   } catch (const Error& error) {
     trouble_ = error.what();
     return News::unusable;
   }
-  if (found.assumed_rail) found.rail_ms_per_byte = usual_rail_;
   // A user may run degrees that are no powers of two. The plan that runs must stay possible.
   for (const Stage& stage : profile.plan.stages) found.tp_degrees.push_back(stage.tp);
   std::sort(found.tp_degrees.begin(), found.tp_degrees.end());

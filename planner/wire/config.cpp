@@ -167,9 +167,17 @@ void read_calibrated(const std::set<std::string>& given, Config& config) {
       hardware.v0_mb = HardwareOverrides().v0_mb;
       hardware.v_sat_mb = HardwareOverrides().v_sat_mb;
     }
+    // One figure of the site's own for the rails of all nodes wins over those that were measured by type.
+    const bool own_speed = given.contains("network.nic_gb_s"), own_number = given.contains("network.nics");
+    for (auto& [type, gpu] : hardware.gpus) {
+      if (own_speed) gpu.nic_gb_s = 0;
+      if (own_number) gpu.nics = 0;
+    }
     for (const std::string& key : hardware_keys(root)) {
       const bool curve = key == "network.v0_mb" || key == "network.v_sat_mb";
-      (given.contains(key) || (curve && own_curve) ? calibrated.overruled : calibrated.used).insert(key);
+      const bool rail = (own_speed && key.ends_with(".nic_gb_s")) || (own_number && key.ends_with(".nics"));
+      const bool overruled = given.contains(key) || (curve && own_curve) || rail;
+      (overruled ? calibrated.overruled : calibrated.used).insert(key);
     }
     config.hardware = hardware;
   } catch (const Error& error) {

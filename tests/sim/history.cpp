@@ -274,8 +274,12 @@ launcher::JobContext History::context_of(const SimJob& job) {
   context.config = config;
   context.site.kill_wait_seconds = static_cast<int>(SlurmModel::kKillWait);
   context.site.grace_seconds[SlurmModel::kPartition] = static_cast<int>(SlurmModel::kGrace);
-  if (job.kind != SimJob::Kind::submitted) return context;
   Random own(static_cast<std::uint64_t>(job.id) * 7919 + static_cast<std::uint64_t>(job.submitted * 1e6));
+  if (job.kind != SimJob::Kind::submitted) {
+    const auto gpus = static_cast<int>(context.anchor_gpus().size());
+    if (own.chance(0.3)) context.floor_gpus = context.min_gpus = 1 + own.below(gpus);
+    return context;
+  }
   context.program = {own.chance(0.5) ? "describes itself" : "train"};
   context.accuracy = own.chance(0.5) ? Accuracy::relaxed : Accuracy::bitwise;
   context.movable = true;
@@ -307,6 +311,7 @@ void History::start_launcher(const SimJob& job) {
   process.seen = JobPhase::launching;
   process.job = job.id;
   process.movable = context.movable;
+  process.floor = context.floor_gpus;
   process.restarts = context.restarts;
   process.party = born = std::make_shared<Party>();
   born->name = "launcher " + std::to_string(job.id);

@@ -27,6 +27,7 @@ struct LauncherProcess {
   PartyPtr party;
   JobId job = 0;
   bool movable = false;
+  int floor = 0;  // MIN of --elastic, if the user gave it
   Seconds ended = 0;
   int restarts = 0;                              // how often Slurm had requeued the job when it started
   std::unique_ptr<launcher::Launcher> launcher;  // null: the process is gone

@@ -29,7 +29,21 @@ Invariants::Invariants(History& history)
 
 // ---- after every event
 
-void Invariants::after_event() { one_generation_trains(); }
+void Invariants::after_event() {
+  one_generation_trains();
+  floor_is_kept();
+}
+
+void Invariants::floor_is_kept() {
+  for (const auto& generation : history_.training->all()) {
+    const auto at = history_.launchers.find(generation->job());
+    if (at == history_.launchers.end() || !generation->training()) continue;
+    const auto gpus = static_cast<int>(generation->ranks().size());
+    if (gpus < at->second.floor)
+      history_.violate(name(generation->job()) + ": trains on " + std::to_string(gpus) + " GPUs, and its MIN is " +
+                       std::to_string(at->second.floor));
+  }
+}
 
 void Invariants::one_generation_trains() {
   std::map<JobId, int> training;
@@ -145,6 +159,10 @@ void Invariants::job_ended(JobId job) {
   if (history_.training->by_checkpoint && faults.may_delay() && failed_starts(job) >= 4) return;
   // The launcher gives up a step that failed three times: for lack of memory beside a new generation, for example.
   if ((faults.may_delay() || faults.may_lose()) && steps_.contains(job) && steps_.at(job).recoveries >= 2) return;
+  // After a loss a job may be left with fewer GPUs than its MIN.
+  if (const auto at = history_.launchers.find(job);
+      faults.may_lose() && at != history_.launchers.end() && at->second.floor > 1)
+    return;
   // A job without a completed step has nothing to go on from. srun waits for slurmctld for some seconds only.
   if (last == 0 && (faults.may_delay() || faults.may_lose())) return;
   history_.violate(name(job) + ": ended after step " + std::to_string(last) + " of " +

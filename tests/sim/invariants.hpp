@@ -43,6 +43,7 @@ class Invariants {
   Seconds longest_switch() const;
   void each_half_second();
   void one_generation_trains();
+  void floor_is_kept();
   void jobs_progress();
   void phases_end();
   void extensions_are_owned();

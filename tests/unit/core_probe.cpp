@@ -113,6 +113,58 @@ TEST_CASE("calibrate names a slow link and does not count it") {
   CHECK(found.slow[0] == "the path from n0 to n2 reaches 3 GB/s, 50% of what both do elsewhere");
 }
 
+TEST_CASE("calibrate compares links with those between the same GPU types, and tells rails by type") {
+  const Topology topology = tree(8, 4);
+  const std::vector<std::string> nodes{"n0", "n1", "n2", "n4", "n5", "n6"};
+  std::map<std::string, std::string> types;
+  for (const std::string& node : nodes) types[node] = node < "n4" ? "h100" : "l4";
+  const auto slower = [](const std::string& a, const std::string& b) { return a >= "n4" || b >= "n4" ? 0.25 : 1; };
+  Findings found = findings_of(links_of(nodes, topology, 2, slower), topology, types);
+  CHECK(found.slow.empty());
+  CHECK_FALSE(found.nic_gb_s);
+  CHECK_FALSE(found.nics);
+  REQUIRE(found.rails.size() == 2);
+  CHECK(found.rails.at("h100").nic_gb_s == doctest::Approx(10));
+  CHECK(found.rails.at("l4").nic_gb_s == doctest::Approx(2.5));
+  CHECK(found.rails.at("l4").nics == 2);
+  CHECK(*found.crossing == doctest::Approx(0.6));
+  const std::string toml = to_toml(found, "2026-11-27", "n[0-6]");
+  CHECK(toml.find("[gpu.\"l4\"]\nmeasured = \"2026-11-27\"\nnic_gb_s = 2.50000\nnics = 2\n") != std::string::npos);
+  CHECK(toml.find("[network]\nmeasured = \"2026-11-27\"\ncrossing") != std::string::npos);
+  // A slow link among the slower ones is still named.
+  const auto faulty = [&](const std::string& a, const std::string& b) { return slower(a, b) * (a == "n5" ? 0.4 : 1); };
+  found = findings_of(links_of(nodes, topology, 2, faulty), topology, types);
+  REQUIRE(found.slow.size() == 1);
+  CHECK(found.slow[0].starts_with("node n5 sends"));
+  CHECK(found.rails.at("l4").nic_gb_s == doctest::Approx(2.5));
+  // One node of a type: as fast as what it reached with others, and no slower.
+  const std::vector<std::string> one_l4{"n0", "n1", "n2", "n4"};
+  found = findings_of(links_of(one_l4, topology, 2, slower), topology, types);
+  CHECK(found.slow.empty());
+  CHECK(found.rails.at("h100").nic_gb_s == doctest::Approx(10));
+  CHECK(found.rails.at("l4").nic_gb_s <= 2.51);
+  // One type of two was measured: the other one keeps what it had.
+  found = findings_of(links_of({"n0", "n1", "n2"}, topology, 2, slower), topology, types);
+  CHECK_FALSE(found.nic_gb_s);
+  CHECK(found.rails.size() == 1);
+}
+
+TEST_CASE("calibrate leaves out what counts for all nodes where a GPU type was not measured") {
+  const Topology topology = tree(2, 2);
+  ProbeReport report;
+  report.complete = true;
+  for (double bytes = 65536; bytes <= 3e8; bytes *= 4)
+    for (const bool activations : {true, false}) report.reduces.push_back({"n0", "", activations, 4, bytes, 100});
+  CHECK(findings_of(report, topology, {{"n0", "h100"}}).tp_gb_s);
+  const Findings found = findings_of(report, topology, {{"n0", "h100"}, {"n1", "l4"}});
+  CHECK_FALSE(found.tp_gb_s);
+  CHECK_FALSE(found.dp_gb_s);
+  CHECK_FALSE(found.v0_mb);
+  CHECK_FALSE(found.v_sat_mb);
+  REQUIRE_FALSE(found.notes.empty());
+  CHECK(found.notes.front().starts_with("GPU type l4 was not measured"));
+}
+
 TEST_CASE("calibrate fits the curve of all-reduces as the planner's model has it") {
   const Topology topology = tree(2, 2);
   Hardware hardware;

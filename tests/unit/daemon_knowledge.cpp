@@ -3,6 +3,7 @@
 
 #include "planner/core/coefficients_json.hpp"
 #include "planner/daemon/answers.hpp"
+#include "planner/daemon/kept_coefficients.hpp"
 #include "tests/unit/daemon_cases.hpp"
 #include "tests/unit/model_profiles.hpp"
 
@@ -243,6 +244,101 @@ TEST_CASE("a restarted planner plans a known job with the same coefficients, wit
   CHECK(daemon.store.newest_knowledge(10).at(0).speed.count == 1);
 }
 
+TEST_CASE("a restarted planner knows again how fast the links are by other jobs, and so does a recalled job") {
+  Learning daemon;
+  auto first = daemon.teaches();
+  ElasticJob of = training(12);
+  of.model.hidden *= 2;  // another kind of job
+  Knowledge row;
+  row.uid = 1000;
+  row.job = description(of);
+  row.gpus = "h100";
+  auto measured = known_coefficients();
+  measured.assumed_rail = false;
+  measured.rail_ms_per_byte = 3e-5;
+  learn(row, measured, 0.01, site_of());
+  daemon.store.save(row);
+  CHECK(daemon.coefficients(10)->rail_ms_per_byte == 0);
+  daemon.start();
+  auto known = training(10);
+  known.profile = calm_profile(known, 9);
+  first = daemon.registers(known, 1000);
+  CHECK(daemon.coefficients(10)->rail_ms_per_byte == 3e-5);
+  CHECK(daemon.coefficients(10)->assumed_rail);
+  known.profile = calm_profile(known, 19);
+  first->says(wire::Status{known});
+  CHECK(daemon.coefficients(10)->rail_ms_per_byte == 3e-5);
+  daemon.run_second(1000);
+  daemon.planner->hold(11, true);
+  const auto second = daemon.registers(training(11, "n2"), 1000);
+  REQUIRE(daemon.book(11).recalled());
+  CHECK(daemon.coefficients(11)->rail_ms_per_byte == 3e-5);
+  CHECK(daemon.coefficients(11)->assumed_rail);
+}
+
+TEST_CASE("the overlap counts as assumed once other bandwidths are configured, and assumed speeds follow the types") {
+  const Site mixed = site_from_view(ClusterView{{node("n1", 4), node("n2", 4, "leaf1", "a100")}, {}}, {}).site;
+  const auto h100 = static_cast<std::size_t>(mixed.hardware.type_index("h100"));
+  const auto a100 = static_cast<std::size_t>(mixed.hardware.type_index("a100"));
+  JobCoefficients job = known_coefficients();
+  job.gpu.resize(2, job.gpu.front());
+  job.gpu[h100].assumed_comp = job.gpu[h100].assumed_optim = job.gpu[h100].assumed_overlap = false;
+  job.gpu[a100].assumed_comp = true;
+  Knowledge row;
+  row.gpus = "h100";
+  learn(row, job, 0.01, mixed);
+  CHECK_FALSE(stored_coefficients(row.coefficients, mixed.hardware)->gpu[h100].assumed_overlap);
+  HardwareOverrides figures;
+  figures.nic_gb_s = 5;
+  figures.gpus["a100"].tflops = 100;
+  const Site now = site_from_view(ClusterView{{node("n1", 4), node("n2", 4, "leaf1", "a100")}, {}}, {}, figures).site;
+  const auto found = stored_coefficients(row.coefficients, now.hardware);
+  REQUIRE(found);
+  CHECK(found->gpu[h100].assumed_overlap);
+  CHECK_FALSE(found->gpu[h100].assumed_comp);
+  CHECK(found->gpu[h100].comp == job.gpu[h100].comp);
+  CHECK(found->gpu[a100].comp ==
+        doctest::Approx(job.gpu[h100].comp * now.hardware.types[h100].tflops / now.hardware.types[a100].tflops));
+}
+
+TEST_CASE("what jobs under another driver taught does not count") {
+  const auto row = [](std::int64_t id, const std::string& driver, double updated) {
+    Knowledge made;
+    made.id = id;
+    made.driver = driver;
+    made.updated = updated;
+    return made;
+  };
+  const auto kept = [&](const std::string& driver) {
+    std::vector<Knowledge> rows{row(1, "550", 10), row(2, "535", 20), row(3, "", 5)};
+    keep_one_driver(rows, driver);
+    std::vector<std::int64_t> ids;
+    for (const Knowledge& one : rows) ids.push_back(one.id);
+    return ids;
+  };
+  CHECK(kept("550") == std::vector<std::int64_t>{1, 3});
+  CHECK(kept("") == std::vector<std::int64_t>{2, 3});  // the newest one's
+
+  Learning daemon;
+  daemon.planner->hold(10, true);
+  const auto first = daemon.registers(training(10), 1000);
+  auto told = training(10);
+  told.profile = calm_profile(told, 9);
+  told.profile->driver = "535";
+  first->says(wire::Status{told});
+  daemon.run_second(1000);
+  daemon.planner->hold(11, true);
+  const auto second = daemon.registers(training(11, "n2"), 1000);
+  REQUIRE(daemon.book(11).recalled());
+  told = training(11, "n2");
+  told.profile = calm_profile(told, 9);
+  told.profile->driver = "550";
+  for (ReplicaProfile& one : told.profile->replicas) one.spread = 0.5;  // none of its own counts yet
+  second->says(wire::Status{told});
+  CHECK_FALSE(daemon.book(11).recalled());
+  CHECK_FALSE(daemon.coefficients(11));
+}
+
 TEST_CASE("coefficients of an earlier job with the same id are not restored") {
   Learning daemon;
   auto first = daemon.teaches();
@@ -299,6 +395,37 @@ TEST_CASE("the owner and administrators make the planner forget, nobody else doe
   CHECK(daemon.coefficients(10));        // it has measured that itself
   CHECK_THROWS_AS(daemon.asks(1000, "forget", {{"profile", id}}), Error);
   CHECK_THROWS_AS(daemon.asks(1000, "profile", {{"profile", id}}), Error);
+}
+
+TEST_CASE("forgetting reaches a job that has measured a part of its own, and after a restart too") {
+  for (const bool restarted : {false, true}) {
+    CAPTURE(restarted);
+    Learning daemon;
+    auto first = daemon.teaches();
+    auto row = daemon.store.newest_knowledge(10).at(0);
+    row.coefficients["gpu"]["h100"]["overlap"] = 7.0;
+    row.coefficients["gpu"]["h100"]["assumed_overlap"] = false;
+    daemon.store.save(row);
+    daemon.run_second(1000);
+    daemon.planner->hold(11, true);
+    auto second = daemon.registers(training(11, "n2"), 1000);
+    auto told = training(11, "n2");
+    told.profile = calm_profile(told, 9);
+    second->says(wire::Status{told});
+    REQUIRE_FALSE(daemon.book(11).recalled());
+    CHECK_FALSE(daemon.coefficients(11)->gpu[0].assumed_overlap);  // as the first job had it
+    if (restarted) {
+      daemon.start();
+      second = daemon.registers(training(11, "n2"), 1000);
+      REQUIRE(daemon.coefficients(11));
+      CHECK_FALSE(daemon.coefficients(11)->gpu[0].assumed_overlap);
+    }
+    const auto comp = daemon.coefficients(11)->gpu[0].comp;
+    daemon.asks(1000, "forget", {{"profile", row.id}});
+    REQUIRE(daemon.coefficients(11));
+    CHECK(daemon.coefficients(11)->gpu[0].comp == doctest::Approx(comp));
+    CHECK(daemon.coefficients(11)->gpu[0].assumed_overlap);
+  }
 }
 
 TEST_CASE("an administrator forgets everything at once") {

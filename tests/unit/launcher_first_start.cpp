@@ -254,6 +254,26 @@ TEST_CASE("a wide start waits for its extensions a bounded time, and starts alon
   }
 }
 
+TEST_CASE("a second wide start, of a planner that was started again, is answered and changes nothing") {
+  const std::string program = script("twice", std::string("echo '") + kModel + "'");
+  Job one({"sh", program});
+  bool told = false;
+  const auto answer = one.loop.every(std::chrono::milliseconds(5), [&] {
+    Decision wide = one.proposal(uniform_plan(4, 1, 8, 16, 4, {{"n1", 0}, {"n1", 1}, {"n2", 0}, {"n2", 1}}));
+    wide.acquire = {{"n2", 2, 2, 100, 10}};
+    if (!one.start->asks_for_extensions()) return one.start->proposed(wide);
+    if (std::exchange(told, true)) return;
+    wide.id = 6;
+    one.start->proposed(wide);
+    CHECK(one.start->asks_for_extensions());
+    one.start->granted();
+  });
+  one.start->begin();
+  one.run();
+  CHECK(one.log == "described asked acquire given_up start ");
+  CHECK(one.started->id == 5);
+}
+
 TEST_CASE("a model that fits nowhere is refused before any rank starts") {
   std::string model = kModel;
   model.replace(model.find("\"hidden\":256"), 12, "\"hidden\":65536");

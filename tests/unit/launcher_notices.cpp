@@ -90,6 +90,30 @@ TEST_CASE("a notice is answered with a plan on the GPUs that stay") {
   CHECK(std::set<GpuId>(ranks.begin(), ranks.end()) == std::set<GpuId>{{"n1", 0}, {"n1", 1}});
 }
 
+TEST_CASE("below MIN of --elastic nothing is proposed, and a checkpoint is asked for, once") {
+  Job one;
+  one.job.floor_gpus = 3;
+  one.notices->answer();
+  one.notices->answer();
+  CHECK(one.proposed.empty());
+  CHECK(one.saves == 1);
+  one.job.floor_gpus = 2;
+  one.notices->answer();
+  CHECK(one.proposed.size() == 1);
+}
+
+TEST_CASE("a smaller plan may use GPUs of the job's own that its present plan leaves idle") {
+  Job one;
+  one.plan = uniform_plan(1, 3, 8, 12, 4, {{"n1", 0}, {"n3", 0}, {"n3", 1}});
+  one.job.plan = one.plan;
+  one.job.model.global_batch = 12;
+  one.job.floor_gpus = 2;
+  one.notices->answer();
+  REQUIRE(one.proposed.size() == 1);
+  const auto ranks = one.proposed.front().plan.ranks();
+  CHECK(std::set<GpuId>(ranks.begin(), ranks.end()) == std::set<GpuId>{{"n1", 0}, {"n1", 1}});
+}
+
 TEST_CASE("a notice waits while the job is busy, and nothing is done without one") {
   Job one;
   one.idle = false;

@@ -145,6 +145,45 @@ TEST_CASE("a model whose state fits nowhere is refused with what it needs and wh
   CHECK_THROWS_WITH_AS(plan_for(job, site), doctest::Contains("GB on a GPU that has 14.40 GB"), Error);
 }
 
+// The number of plans that were weighed before a job was refused.
+std::int64_t weighed_before_refusal(const ElasticJob& job, const Site& site) {
+  try {
+    plan_for(job, site);
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    CAPTURE(text);
+    const auto at = text.rfind('(');
+    REQUIRE(text.find(" plans were weighed)") != std::string::npos);
+    return std::stoll(text.substr(at + 1));
+  }
+  FAIL("it was not refused");
+  return 0;
+}
+
+TEST_CASE("a refusal on 2,048 GPUs weighs few plans") {
+  std::vector<NodeView> nodes;
+  std::vector<Holding> anchor;
+  for (int i = 0; i < 256; ++i) {
+    nodes.push_back(node("n" + std::to_string(i), 8, "t4"));
+    anchor.push_back({7, nodes.back().name, first_gpus(8)});
+  }
+  const Site site = site_of(std::move(nodes));
+  ElasticJob job = job_on(std::move(anchor));
+  job.model = {"llama", 96, 65536, 64, 1024, 32000, 2048, 8};
+  job.max_gpus = 2048;
+  CHECK(weighed_before_refusal(job, site) < 2000);
+}
+
+TEST_CASE("GPUs with less memory behind the others do not hinder a plan on the others") {
+  const Site site = site_of({node("n1", 2), node("n2", 2, "t4")});
+  ElasticJob job = job_on({{7, "n1", {0, 1}}, {7, "n2", {0, 1}}});
+  job.model.layers = 2;  // of 11.6 GB each with their optimizer's state
+  job.model.hidden = 8192;
+  const FirstPlan first = plan_for(job, site);
+  CHECK(first.remark.empty());
+  CHECK(validate(first.plan, 2).empty());
+}
+
 TEST_CASE("where by estimate only activations do not fit, the leanest plan is chosen with a remark") {
   const Site site = site_of({node("n1", 2, "t4")});
   ElasticJob job = job_on({{7, "n1", {0, 1}}});

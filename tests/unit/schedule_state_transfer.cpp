@@ -43,6 +43,23 @@ TEST_SUITE("schedule") {
     CHECK(transfer_seconds(it.problem(), two_stages, {{it.first, {0, 1, 2, 3}}}) == doctest::Approx(8));
   }
 
+  TEST_CASE("links that were measured to be slower, and switch levels, make it longer") {
+    Case it;
+    const PlanSketch two_stages{4, {{1, 4, {{it.first, 0, 4}}}, {1, 4, {{it.second, 0, 2}}}}};
+    const std::vector<NodeGpus> held{{it.first, {0, 1, 2, 3}}};
+    it.coefficients.rail_ms_per_byte = 4e-6;  // 0.25 GB/s
+    CHECK(transfer_seconds(it.problem(), two_stages, held) == doctest::Approx(32));
+    it.coefficients.rail_ms_per_byte = 1e-7;  // the hardware is slower
+    CHECK(transfer_seconds(it.problem(), two_stages, held) == doctest::Approx(8));
+    Topology apart;
+    for (const char* name : {"n1", "n2"})
+      apart.add_node(name, 0, std::vector<std::int16_t>(4, 0), {"core", std::string("leaf of ") + name});
+    const Problem problem{it.hardware, apart, it.coefficients, {}};
+    REQUIRE(apart.distance(apart.find("n1"), apart.find("n2")) == 2);
+    const PlanSketch there{4, {{1, 8, {{apart.find("n2"), 0, 2}}}}};
+    CHECK(transfer_seconds(problem, there, {{apart.find("n1"), {0}}}) == doctest::Approx(16 / it.hardware.crossing));
+  }
+
   TEST_CASE("nodes that the job is on already wait for nothing") {
     const Case it;
     const PlanSketch plan{4, {{1, 8, {{it.first, 0, 4}, {it.second, 0, 4}}}}};

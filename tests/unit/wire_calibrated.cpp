@@ -88,3 +88,19 @@ TEST_CASE("a broken file of figures is told and not used") {
   CHECK(config.calibrated.used.empty());
   CHECK_THROWS_AS(cli::replace_file(site.folder + "/no/such", "x"), Error);
 }
+
+TEST_CASE("rails are calibrated by GPU type, and the site's own figure for all nodes wins") {
+  const Site site;
+  Findings findings;
+  findings.rails["h100"] = {40, 8};
+  findings.rails["l4"] = {5, 0};
+  const std::string toml = to_toml(findings, "2026-11-27T19:00:00Z", "n[1-4]");
+  auto config = site.read("", toml);
+  CHECK(config.hardware.gpus.at("h100").nic_gb_s == 40);
+  CHECK(config.hardware.gpus.at("h100").nics == 8);
+  CHECK(config.hardware.gpus.at("l4").nic_gb_s == 5);
+  config = site.read("[network]\nnic_gb_s = 10\n", toml);
+  CHECK(config.hardware.gpus.at("h100").nic_gb_s == 0);
+  CHECK(config.hardware.gpus.at("h100").nics == 8);
+  CHECK(config.calibrated.overruled == std::set<std::string>{"gpu.h100.nic_gb_s", "gpu.l4.nic_gb_s"});
+}

@@ -20,8 +20,9 @@ constexpr double kRounding = 1e-9;  // relative error of arithmetic, as opposed 
 
 class Inversion {
  public:
-  Inversion(const Hardware& hardware, const Topology& topology, const Profile& profile, Training training)
-      : hardware_(hardware), profile_(profile), placed_(place_plan(topology, profile.plan)) {
+  Inversion(const Hardware& hardware, const Topology& topology, const Profile& profile, Training training,
+            double known_rail)
+      : hardware_(hardware), profile_(profile), placed_(place_plan(topology, profile.plan)), known_rail_(known_rail) {
     training.recompute = profile.recompute;
     training.zero1 = profile.zero1;
     job() = model_sizes(profile.shape, training, hardware.types.size());
@@ -198,19 +199,19 @@ class Inversion {
   // Step 5. Each stage gives the overlap of one GPU type: the type of its slowest replica, whose
   // backward pass hides the synchronization.
   void overlaps() {
-    bool synchronizes = false;
-    double rail = 0;
     std::map<int, const ReplicaProfile*> slowest;  // by stage
     for (const ReplicaProfile& one : profile_.replicas) {
       const ReplicaProfile*& at = slowest[one.stage];
       if (!at || one.bwd > at->bwd) at = &one;
     }
+    std::erase_if(slowest, [&](const auto& entry) {
+      const ReplicaProfile& one = *entry.second;
+      return stage_plan(one).replicas.size() < 2 || !one.sync || one.bwd <= 0;
+    });
+    rails(slowest);
+    for (const auto& [index, one] : slowest) beyond(*one);
     std::vector<bool> within(job().gpu.size(), false);
     for (const auto& [index, one] : slowest) {
-      if (stage_plan(*one).replicas.size() < 2 || !one->sync || one->bwd <= 0) continue;
-      synchronizes = true;
-      beyond(*one);
-      rail = std::max(rail, slower_rail(*one));
       const auto type = static_cast<std::size_t>(types_[static_cast<std::size_t>(one - profile_.replicas.data())]);
       const Overlap overlap = overlap_of(*one);
       GpuCoefficients& gpu = job().gpu[type];
@@ -219,8 +220,7 @@ class Inversion {
       gpu.assumed_overlap = false;
       within[type] = overlap.within;
     }
-    job().rail_ms_per_byte = rail;
-    if (!synchronizes)
+    if (slowest.empty())
       result_.remarks.push_back("no synchronization of gradients was seen: none of it is taken to overlap");
   }
 
@@ -231,19 +231,36 @@ class Inversion {
     const double more = *one.sync - whole_sync(one);
     job().sync_beyond = std::max(0.0, more) * replicas / (replicas - 1) / stage_plan(one).layers;
   }
-  // Sums between nodes that take longer than the links allow, though nothing were hidden: the links are slower.
-  double slower_rail(const ReplicaProfile& one) {
-    const StageShape& shape = placed_.stages[static_cast<std::size_t>(one.stage)].shape;
-    if (shape.level == 0 || profile_.shape.family == kDataFamily) return 0;
-    job().assumed_rail = false;
-    const double modelled = whole_sync(one);
-    if (!(modelled > 0) || *one.sync <= modelled * (1 + kRounding)) return 0;
-    double nic = std::numeric_limits<double>::infinity();
-    for (int c = 0; c < shape.class_count; ++c)
-      nic = std::min(
-          nic,
-          hardware_.kinds[static_cast<std::size_t>(shape.classes[static_cast<std::size_t>(c)].kind)].nic_bandwidth);
-    return *one.sync / modelled / nic;
+  // Sums between nodes that take longer than the links allow, though nothing were hidden: the links are slower. Others
+  // tell the links' speed only where what is known of it cannot be, since a part of them may be hidden.
+  void rails(const std::map<int, const ReplicaProfile*>& slowest) {
+    double measured = 0, most = std::numeric_limits<double>::infinity();
+    for (const auto& [index, one] : slowest) {
+      const StageShape& shape = placed_.stages[static_cast<std::size_t>(index)].shape;
+      if (shape.level == 0 || profile_.shape.family == kDataFamily) continue;
+      const double modelled = whole_sync(*one);
+      if (!(modelled > 0)) continue;
+      double nic = std::numeric_limits<double>::infinity();
+      for (int c = 0; c < shape.class_count; ++c)
+        nic = std::min(
+            nic,
+            hardware_.kinds[static_cast<std::size_t>(shape.classes[static_cast<std::size_t>(c)].kind)].nic_bandwidth);
+      if (*one->sync > modelled * (1 + kRounding)) {
+        measured = std::max(measured, *one->sync / modelled / nic);
+        doubt(*one, modelled, *one->sync);
+      }
+      most = std::min(most, explained_by_overlap(*one) / modelled / nic);
+    }
+    const bool contradicted = known_rail_ > most;
+    job().assumed_rail = measured == 0 && !contradicted;
+    job().rail_ms_per_byte = measured > 0 ? measured : std::min(known_rail_, most);
+  }
+  // The longest whole synchronization of which complete overlap leaves the measured part. With ZeRO-1 both halves take
+  // the same time.
+  double explained_by_overlap(const ReplicaProfile& one) {
+    const double sync = *one.sync;
+    if (!job().zero1) return sync + one.bwd;
+    return sync > one.bwd ? sync + one.bwd : 2 * sync;
   }
   double whole_sync(const ReplicaProfile& one) {
     const PlacedStage& stage = placed_.stages[static_cast<std::size_t>(one.stage)];
@@ -266,10 +283,8 @@ class Inversion {
       return {1, false};
     }
     if (sync < unhideable * (1 - kRounding)) {
-      // Even complete overlap does not explain the measurement. With complete overlap the
-      // synchronization takes the backward pass plus the exposed time. With ZeRO-1 both halves take
-      // the same time.
-      doubt(one, whole, job().zero1 ? (sync > one.bwd ? sync + one.bwd : 2 * sync) : sync + one.bwd);
+      // Even complete overlap does not explain the measurement.
+      doubt(one, whole, explained_by_overlap(one));
       return {kMostOverlap, false};
     }
     if (sync >= whole) return {1, true};
@@ -337,6 +352,7 @@ class Inversion {
   const Hardware& hardware_;
   const Profile& profile_;
   const PlacedPlan placed_;
+  const double known_rail_;
   std::vector<int> types_;  // GPU type of each entry of profile_.replicas
   Calibration result_;
 };
@@ -344,8 +360,8 @@ class Inversion {
 }  // namespace
 
 Calibration calibrate(const Hardware& hardware, const Topology& topology, const Profile& profile,
-                      const Training& training) {
-  return Inversion(hardware, topology, profile, training).solve();
+                      const Training& training, double known_rail) {
+  return Inversion(hardware, topology, profile, training, known_rail).solve();
 }
 
 }  // namespace espalier

@@ -33,9 +33,11 @@ struct Calibration {
 // Coefficients of GPU types that the plan does not use are scaled from a type that it uses. They
 // stay marked as assumed. So does everything else that the configuration does not show. `bytes` and
 // `tied` of `training` matter only for sizes that the profile lacks. recompute and zero1 come from
-// the profile. Throws Error when plan, topology and profile do not fit each other, or when no
+// the profile. `known_rail`: JobCoefficients::rail_ms_per_byte as learnt before. It holds until a sum
+// tells another one: where a sum is hidden, its links may be that slow, unless complete overlap would
+// not hide that much. Throws Error when plan, topology and profile do not fit each other, or when no
 // replica reports its times.
 Calibration calibrate(const Hardware& hardware, const Topology& topology, const Profile& profile,
-                      const Training& training = {});
+                      const Training& training = {}, double known_rail = 0);
 
 }  // namespace espalier

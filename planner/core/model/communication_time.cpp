@@ -3,13 +3,10 @@
 #include <algorithm>
 
 namespace espalier {
-namespace {
 
 double rail_bandwidth(const NodeKind& kind, double rail_ms_per_byte) {
   return rail_ms_per_byte > 0 ? std::min(kind.nic_bandwidth, 1 / rail_ms_per_byte) : kind.nic_bandwidth;
 }
-
-}  // namespace
 
 // A ring sends 2 (1 - 1/t) times the bytes per GPU.
 double tensor_sum_ms(const Hardware& hardware, int kind, int tp, double bytes) {

@@ -6,6 +6,9 @@
 
 namespace espalier {
 
+// Bytes/ms of one rail of such a node under its leaf switch. `rail_ms_per_byte`: JobCoefficients::rail_ms_per_byte.
+double rail_bandwidth(const NodeKind& kind, double rail_ms_per_byte);
+
 // Ms of one all-reduce of `bytes` among the `tp` ranks of a replica on a node of this kind; 0 at TP 1.
 double tensor_sum_ms(const Hardware& hardware, int kind, int tp, double bytes);
 

@@ -144,6 +144,11 @@ void find_insides(const ProbeReport& report, const Types& types, Findings& findi
   if (!alike(tensor) || !alike(ring))
     return findings.notes.push_back(
         "nodes of different GPU types differ inside: tp_gb_s and dp_gb_s are left to the data sheets of the types");
+  for (const auto& [node, type] : types)
+    if (!tensor.contains(type))
+      return findings.notes.push_back("GPU type " + type +
+                                      " was not measured: tp_gb_s, v0_mb, v_sat_mb and dp_gb_s, which count for all "
+                                      "nodes, are left as they are; measure a node of each type");
   const auto best = best_by_node(activations);
   std::erase_if(activations, [&](const ReduceSpeed* speed) {
     return best.at(speed->node) < kSlowShare * tensor.at(type_of(types, speed->node));
@@ -182,7 +187,7 @@ Findings findings_of(const ProbeReport& reported, const Topology& topology, cons
   Findings findings;
   find_gpus(report, types, findings);
   find_insides(report, types, findings);
-  find_links(report, topology, findings);
+  find_links(report, topology, types, findings);
   find_pair_reduces(report, topology, findings);
   if (!report.complete)
     findings.notes.push_back("time ran out: some measurements were left out; give more with --minutes");

@@ -21,6 +21,12 @@ struct Findings {
     int count = 0;
   };
   std::map<std::string, Gpu> gpus;  // by type
+  struct Rails {
+    double nic_gb_s = 0;
+    int nics = 0;  // 0: not measured
+  };
+  // By GPU type of the nodes, in place of nic_gb_s and nics where the cluster has several types.
+  std::map<std::string, Rails> rails;
   // By distance of the nodes: GB/s of all streams of a pair. The median of those that are not slow.
   std::map<int, double> by_distance;
   // All-reduces of one GPU of each of two nodes under one leaf, large ones. nullopt: not measured.
@@ -29,8 +35,8 @@ struct Findings {
   std::vector<std::string> slow, notes;  // sentences for people
 };
 
-// `types`: GPU type by node. `topology` knows the nodes. Of an all-reduce that was measured several times the best
-// figure counts.
+// `types`: GPU type of every node of the cluster, measured or not. `topology` knows the nodes. Of an all-reduce that
+// was measured several times the best figure counts.
 Findings findings_of(const ProbeReport& report, const Topology& topology,
                      const std::map<std::string, std::string>& types);
 

@@ -40,9 +40,16 @@ std::string to_toml(const Findings& findings, const std::string& measured, const
   if (findings.nics) network += "nics = " + std::to_string(*findings.nics) + "\n";
   add("crossing", findings.crossing);
   if (!network.empty()) text += "\n[network]\nmeasured = " + quoted(measured) + "\n" + network;
+  std::map<std::string, std::string> tables;  // by GPU type
   for (const auto& [type, gpu] : findings.gpus)
-    text += "\n[gpu." + quoted(type) + "]\nmeasured = " + quoted(measured) + "\ntflops = " + real(gpu.tflops) +
-            "\nmemory_bandwidth_gb_s = " + real(gpu.memory_bandwidth_gb_s) + "\n";
+    tables[type] +=
+        "tflops = " + real(gpu.tflops) + "\nmemory_bandwidth_gb_s = " + real(gpu.memory_bandwidth_gb_s) + "\n";
+  for (const auto& [type, rails] : findings.rails) {
+    tables[type] += "nic_gb_s = " + real(rails.nic_gb_s) + "\n";
+    if (rails.nics > 0) tables[type] += "nics = " + std::to_string(rails.nics) + "\n";
+  }
+  for (const auto& [type, keys] : tables)
+    text += "\n[gpu." + quoted(type) + "]\nmeasured = " + quoted(measured) + "\n" + keys;
   return text;
 }
 

@@ -18,7 +18,7 @@ struct Way {
   int streams = 1;
   double single_bytes = 0, all_bytes = 0;  // of the messages that told it
   double reached() const { return streams > 1 ? all : single; }
-  double share = 0;  // of what this distance allows
+  double share = 0;  // of what its like reach: ways of this distance between the same GPU types
 };
 
 std::vector<Way> ways_of(const ProbeReport& report, const Topology& topology) {
@@ -77,42 +77,117 @@ std::set<std::string> slow_nodes(const std::vector<Way>& ways, std::string Way::
   return slow;
 }
 
-// What the ways say that are not slow.
-void sum_up(const std::vector<const Way*>& sound, Findings& findings) {
-  std::map<int, std::vector<double>> reached, rails;
+// The types of a way's two nodes, in either order.
+using TypePair = std::pair<std::string, std::string>;
+
+TypePair types_of(const Way& way, const std::map<std::string, std::string>& types) {
+  const auto type = [&](const std::string& node) {
+    const auto at = types.find(node);
+    return at == types.end() ? std::string() : at->second;
+  };
+  return std::minmax(type(way.from), type(way.to));
+}
+
+// What the sound ways between nodes of two types tell, by distance.
+struct Group {
+  std::map<int, double> gb_s;
+  std::map<int, std::vector<double>> rails;
   int streams = 1;
+  int nearest() const { return gb_s.begin()->first; }
+  double fastest() const { return gb_s.begin()->second; }
+  int nics() const { return rails.contains(nearest()) ? static_cast<int>(upper_median(rails.at(nearest()))) : 1; }
+};
+using Groups = std::map<TypePair, Group>;
+
+Groups groups_of(const std::vector<const Way*>& sound, const std::map<std::string, std::string>& types) {
+  Groups groups;
+  std::map<TypePair, std::map<int, std::vector<double>>> reached;
   for (const Way* way : sound) {
-    reached[way->distance].push_back(way->reached());
-    streams = std::max(streams, way->streams);
+    const TypePair pair = types_of(*way, types);
+    reached[pair][way->distance].push_back(way->reached());
+    Group& group = groups[pair];
+    group.streams = std::max(group.streams, way->streams);
     if (way->streams > 1 && way->single > 0)
-      rails[way->distance].push_back(std::clamp(std::round(way->all / way->single), 1.0, double(way->streams)));
+      group.rails[way->distance].push_back(std::clamp(std::round(way->all / way->single), 1.0, double(way->streams)));
   }
-  if (reached.empty()) return;
-  for (const auto& [distance, values] : reached) findings.by_distance[distance] = upper_median(values);
-  const auto [nearest, fastest] = *findings.by_distance.begin();
-  int nics = 1;
-  if (rails.contains(nearest)) {
-    nics = static_cast<int>(upper_median(rails[nearest]));
-    findings.nics = nics == streams ? 0 : nics;
-  }
-  // log(bandwidth) falls by log(crossing) for every level above the leaf.
+  for (const auto& [pair, by_distance] : reached)
+    for (const auto& [distance, values] : by_distance) groups[pair].gb_s[distance] = upper_median(values);
+  return groups;
+}
+
+// What a group's farther ways are compared with: its nearest ones. Between two types the slower one counts, where the
+// nodes of each are nearer to each other.
+std::pair<int, double> nearest_of(const TypePair& pair, const Groups& groups) {
+  const Group& own = groups.at(pair);
+  const auto one = groups.find({pair.first, pair.first}), other = groups.find({pair.second, pair.second});
+  if (one == groups.end() || other == groups.end()) return {own.nearest(), own.fastest()};
+  const int distance = one->second.nearest();
+  if (other->second.nearest() != distance || own.nearest() <= distance) return {own.nearest(), own.fastest()};
+  return {distance, std::min(one->second.fastest(), other->second.fastest())};
+}
+
+// log(bandwidth) falls by log(crossing) for every level above the leaf.
+std::optional<double> crossing_of(const Groups& groups) {
   double sum = 0, weight = 0;
-  for (const auto& [distance, value] : findings.by_distance) {
-    if (distance == nearest) continue;
-    sum += (distance - nearest) * std::log(value / fastest);
-    weight += (distance - nearest) * (distance - nearest);
+  for (const auto& [pair, group] : groups) {
+    const auto [nearest, fastest] = nearest_of(pair, groups);
+    for (const auto& [distance, value] : group.gb_s) {
+      if (distance == nearest) continue;
+      sum += (distance - nearest) * std::log(value / fastest);
+      weight += (distance - nearest) * (distance - nearest);
+    }
   }
-  if (weight > 0) findings.crossing = std::clamp(std::exp(sum / weight), 0.01, 1.0);
-  double nic = fastest / nics;
-  if (nearest > 1) {
-    // The bandwidth of a leaf's links follows from pairs farther apart. With pairs of one distance only, the crossing
-    // is not known, and the links of a leaf count as fast as the measured ones.
+  if (weight <= 0) return std::nullopt;
+  return std::clamp(std::exp(sum / weight), 0.01, 1.0);
+}
+
+// One rail under a leaf. The bandwidth of a leaf's links follows from pairs farther apart where there are no others.
+double rail_of(const Group& group, double crossing) {
+  return std::max(group.fastest() / group.nics() / std::pow(crossing, group.nearest() - 1), 0.001);
+}
+
+// The group that tells a type's links: that of its own nodes, or the fastest with another type, whose slower end it is
+// at least as fast as.
+const Group* telling(const Groups& groups, const std::string& type, double crossing) {
+  if (const auto own = groups.find({type, type}); own != groups.end()) return &own->second;
+  const Group* best = nullptr;
+  for (const auto& [pair, group] : groups)
+    if ((pair.first == type || pair.second == type) &&
+        (best == nullptr || rail_of(group, crossing) > rail_of(*best, crossing)))
+      best = &group;
+  return best;
+}
+
+// What the ways say that are not slow.
+void sum_up(const std::vector<const Way*>& sound, const std::map<std::string, std::string>& types, Findings& findings) {
+  if (sound.empty()) return;
+  std::map<int, std::vector<double>> reached;
+  for (const Way* way : sound) reached[way->distance].push_back(way->reached());
+  for (const auto& [distance, values] : reached) findings.by_distance[distance] = upper_median(values);
+  const Groups groups = groups_of(sound, types);
+  findings.crossing = crossing_of(groups);
+  std::set<std::string> measured, all;
+  for (const auto& [pair, group] : groups) measured.insert({pair.first, pair.second});
+  for (const auto& [node, type] : types) all.insert(type);
+  const auto far = [&](const std::string& type) { return telling(groups, type, 1)->nearest() > 1; };
+  if (std::any_of(measured.begin(), measured.end(), far)) {
+    // With pairs of one distance only, the crossing is not known, and the links of a leaf count as fast as the measured
+    // ones.
     if (!findings.crossing) findings.crossing = 1;
-    nic /= std::pow(*findings.crossing, nearest - 1);
     findings.notes.push_back(
         "no two of the nodes are under one leaf switch: nic_gb_s follows from nodes farther apart");
   }
-  findings.nic_gb_s = std::max(nic, 0.001);
+  const double crossing = findings.crossing.value_or(1);
+  for (const std::string& type : measured) {
+    const Group& group = *telling(groups, type, crossing);
+    const bool told = group.rails.contains(group.nearest());
+    if (all.size() > 1) {
+      findings.rails[type] = {rail_of(group, crossing), told ? group.nics() : 0};
+      continue;
+    }
+    findings.nic_gb_s = rail_of(group, crossing);
+    if (told) findings.nics = group.nics() == group.streams ? 0 : group.nics();
+  }
 }
 
 }  // namespace
@@ -123,14 +198,16 @@ double upper_median(std::vector<double> values) {
   return *middle;
 }
 
-void find_links(const ProbeReport& report, const Topology& topology, Findings& findings) {
+void find_links(const ProbeReport& report, const Topology& topology, const std::map<std::string, std::string>& types,
+                Findings& findings) {
   std::vector<Way> ways = ways_of(report, topology);
   if (ways.empty()) return findings.notes.push_back("one node only: nothing is known of links between nodes");
-  std::map<int, std::vector<double>> by_distance;
-  for (const Way& way : ways) by_distance[way.distance].push_back(way.reached());
+  // Nodes of other types may have other links: a way's like is one between the same types.
+  std::map<std::pair<TypePair, int>, std::vector<double>> alike;
+  for (const Way& way : ways) alike[{types_of(way, types), way.distance}].push_back(way.reached());
   // Half of the ways of a distance may touch one slow node of four: the upper quarter does not.
   for (Way& way : ways) {
-    auto& values = by_distance[way.distance];
+    auto& values = alike[{types_of(way, types), way.distance}];
     const auto at = values.begin() + static_cast<std::ptrdiff_t>(3 * values.size() / 4);
     std::nth_element(values.begin(), at, values.end());
     way.share = way.reached() / *at;
@@ -148,7 +225,7 @@ void find_links(const ProbeReport& report, const Topology& topology, Findings& f
           figure(" reaches %.3g GB/s, %.0f%% of what both do elsewhere", way.reached(), 100 * way.share / can));
     if (!slow && !senders.contains(way.from) && !receivers.contains(way.to)) sound.push_back(&way);
   }
-  sum_up(sound, findings);
+  sum_up(sound, types, findings);
 }
 
 }  // namespace espalier

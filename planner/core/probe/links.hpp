@@ -11,7 +11,8 @@ double upper_median(std::vector<double> values);
 // Below this share of its like something is called slow.
 inline constexpr double kSlowShare = 0.75;
 
-// Adds nic_gb_s, nics, crossing, by_distance, and sentences about slow links.
-void find_links(const ProbeReport& report, const Topology& topology, Findings& findings);
+// Adds nic_gb_s and nics or rails, crossing, by_distance, and sentences about slow links. `types`: as of findings_of().
+void find_links(const ProbeReport& report, const Topology& topology, const std::map<std::string, std::string>& types,
+                Findings& findings);
 
 }  // namespace espalier

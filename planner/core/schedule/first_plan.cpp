@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr SearchEffort kEffort{3, 20, 50'000};
 constexpr std::size_t kMostCandidates = 6, kMany = 512;
+constexpr int kFewer = 32;  // GPUs that a plan may leave idle only because their number has no divisor that suits
 
 std::vector<GpuId> gpus_of(const ElasticJob& job) {
   std::vector<GpuId> gpus;
@@ -170,19 +172,69 @@ class FirstSearch {
   }
 
   void look_at_uniform_plans() {
-    const int count = static_cast<int>(gpus_.size()), layers = job_.model.layers;
-    const int least = order_ == RankOrder::given ? count : std::max(1, bounds_.min_gpus);
+    look_at_uniform_plans(static_cast<int>(gpus_.size()));
+    if (!found_.empty() || order_ == RankOrder::given) return;
     // Fewer GPUs than all only if no plan uses all: a number of GPUs need not have a divisor that suits.
-    for (int used = count; used >= least && found_.empty(); --used)
-      for (const int tp : coefficients_.tp_degrees) {
-        if (used % tp != 0 || (bounds_.fixed_tp > 0 && tp != bounds_.fixed_tp) || !groups(gpus_, used, tp)) continue;
-        for (int pp = 1; pp <= std::min(layers, used / tp); ++pp) {
-          if ((used / tp) % pp != 0 || (bounds_.fixed_pp > 0 && pp != bounds_.fixed_pp)) continue;
-          const int dp = used / tp / pp;
-          if (bounds_.fixed_dp > 0 && dp != bounds_.fixed_dp) continue;
-          look_at_micro_batches(pp, dp, tp, used);
-        }
+    const std::vector<int> numbers = alike_numbers();
+    for (const int count : numbers) look_at_leanest(count);
+    if (found_.empty()) return;  // nothing fits, on whatever number of GPUs
+    std::vector<Found> lean = std::exchange(found_, {});
+    for (const int count : numbers)
+      for (int used = count; used >= std::max({1, bounds_.min_gpus, count - kFewer}) && found_.empty(); --used)
+        look_at_uniform_plans(used);
+    if (found_.empty()) found_ = std::move(lean);
+  }
+
+  // All GPUs, and those before the ones of another type, which may have less memory. The most first.
+  std::vector<int> alike_numbers() const {
+    constexpr std::size_t kMost = 8;
+    const auto type = [&](const GpuId& gpu) {
+      const int node = site_.topology.find(gpu.node);
+      return node < 0 ? -1 : static_cast<int>(site_.topology.gpu_types(node).at(static_cast<std::size_t>(gpu.index)));
+    };
+    std::vector<int> numbers;
+    for (std::size_t i = 1; i < gpus_.size() && numbers.size() < kMost; ++i)
+      if (gpus_[i].node != gpus_[i - 1].node && type(gpus_[i]) != type(gpus_[i - 1]))
+        numbers.push_back(static_cast<int>(i));
+    numbers.push_back(static_cast<int>(gpus_.size()));
+    std::reverse(numbers.begin(), numbers.end());
+    return numbers;
+  }
+
+  void look_at_uniform_plans(int used) {
+    for (const int tp : coefficients_.tp_degrees) {
+      if (used % tp != 0 || (bounds_.fixed_tp > 0 && tp != bounds_.fixed_tp) || !groups(gpus_, used, tp)) continue;
+      for (int pp = 1; pp <= std::min(job_.model.layers, used / tp); ++pp) {
+        if ((used / tp) % pp != 0 || (bounds_.fixed_pp > 0 && pp != bounds_.fixed_pp)) continue;
+        const int dp = used / tp / pp;
+        if (bounds_.fixed_dp > 0 && dp != bounds_.fixed_dp) continue;
+        look_at_micro_batches(pp, dp, tp, used);
       }
+    }
+  }
+
+  // On the first `count` GPUs: of each number of stages and TP degree the plan with the most replicas and the smallest
+  // micro-batches. Where none of these fits into memory, no other does.
+  void look_at_leanest(int count) {
+    if (counts_.empty()) return;
+    const int batch = job_.model.global_batch;
+    for (const int tp : coefficients_.tp_degrees) {
+      if (bounds_.fixed_tp > 0 && tp != bounds_.fixed_tp) continue;
+      for (int pp = 1; pp <= std::min(job_.model.layers, count / tp); ++pp) {
+        if (bounds_.fixed_pp > 0 && pp != bounds_.fixed_pp) continue;
+        int dp = std::min(count / tp / pp, batch / counts_.front());
+        if (bounds_.fixed_dp > dp) continue;
+        if (bounds_.fixed_dp > 0) dp = bounds_.fixed_dp;
+        while (dp > 0 && bounds_.fixed_dp == 0 && !groups(gpus_, pp * dp * tp, tp)) --dp;
+        const int used = pp * dp * tp;
+        if (dp < 1 || used < bounds_.min_gpus || !groups(gpus_, used, tp)) continue;
+        const auto past = std::upper_bound(counts_.begin(), counts_.end(), batch / dp);
+        if (past == counts_.begin()) continue;
+        const std::vector<GpuId> gpus(gpus_.begin(), gpus_.begin() + used);
+        const PipelineForm form = chooses_schedule(job_) ? forms_of(job_).front() : PipelineForm{};
+        consider(in_its_form(uniform_plan(pp, dp, job_.model.layers, batch, *std::prev(past), gpus, tp), form, job_));
+      }
+    }
   }
 
   // Lists of operations take long to generate and simulate, and espalierd plans on its loop. Beyond this many
@@ -229,6 +281,7 @@ class FirstSearch {
   }
 
   void consider(const Plan& plan) {
+    ++looks_;
     if (!validate(plan, job_.model.layers).empty()) return;
     const Prediction with = evaluate_plan(site_.hardware, site_.topology, memory_, plan);
     double fill = 0;
@@ -293,8 +346,8 @@ class FirstSearch {
     }
     std::snprintf(text, sizeof text,
                   "parameters and optimizer state need at least %.2f GB on a GPU that has %.2f GB for them; ask for "
-                  "more GPUs, or set training.zero1",
-                  gigabytes(least_peak_), gigabytes(capacity_));
+                  "more GPUs, or set training.zero1 (%lld plans were weighed)",
+                  gigabytes(least_peak_), gigabytes(capacity_), static_cast<long long>(looks_));
     return start + text;
   }
 
@@ -307,6 +360,7 @@ class FirstSearch {
   const std::vector<GpuId> gpus_;
   std::vector<int> counts_;  // N_b to weigh in uniform plans
   std::vector<Found> found_;
+  std::int64_t looks_ = 0;
   double least_fill_ = -1, least_peak_ = 0, capacity_ = 0;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "planner/core/model/communication_time.hpp"
+
 namespace espalier {
 namespace {
 
@@ -14,6 +16,13 @@ double held_share(const JobCoefficients& job, int replicas) {
   if (!job.zero1 || job.param_optim_bytes <= 0) return 1;
   const double weights = job.weight_bytes / job.param_optim_bytes;
   return weights + (1 - weights) / replicas;
+}
+
+// From the closest node that has the state.
+int nearest(const Topology& topology, int node, const std::vector<NodeGpus>& held) {
+  int least = held.empty() ? 1 : topology.distance(node, held.front().node);
+  for (const NodeGpus& one : held) least = std::min(least, topology.distance(node, one.node));
+  return least;
 }
 
 }  // namespace
@@ -31,7 +40,9 @@ double transfer_seconds(const Problem& problem, const PlanSketch& next, const st
   for (const auto& [node, bytes] : inbound) {
     const NodeKind& kind = problem.hardware.kinds[static_cast<std::size_t>(problem.topology.kind(node))];
     const int rails = kind.nics > 0 ? kind.nics : static_cast<int>(problem.topology.gpu_types(node).size());
-    slowest = std::max(slowest, bytes / (kind.nic_bandwidth * 1e3 * kReached * std::max(1, rails)));
+    double rail = rail_bandwidth(kind, problem.job.rail_ms_per_byte);
+    for (int level = 1; level < nearest(problem.topology, node, held); ++level) rail *= problem.hardware.crossing;
+    slowest = std::max(slowest, bytes / (rail * 1e3 * kReached * std::max(1, rails)));
   }
   return slowest;
 }

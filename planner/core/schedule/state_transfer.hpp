@@ -9,7 +9,8 @@
 namespace espalier {
 
 // Seconds to move the state of `next` to nodes where the job holds no GPU yet, over their rails at
-// half their bandwidth. State that stays on a node is not counted. A hand-off pauses training for
+// half their bandwidth: as the job's coefficients have it, less for every switch level up to the
+// closest node that the job holds. State that stays on a node is not counted. A hand-off pauses training for
 // at least about this time.
 double transfer_seconds(const Problem& problem, const PlanSketch& next, const std::vector<NodeGpus>& held);
 

@@ -53,16 +53,9 @@ std::vector<NodeGpus> by_node(const std::vector<GpuId>& gpus, const Site& site) 
   return result;
 }
 
-int held_by_all(const std::vector<NodeGpus>& nodes) {
-  std::size_t sum = 0;
-  for (const NodeGpus& node : nodes) sum += node.gpus.size();
-  return static_cast<int>(sum);
-}
-
 std::optional<Plan> solve(const ElasticJob& job, const Site& site, const std::vector<NodeGpus>& kept,
                           JobCoefficients coefficients) {
-  PlanBounds bounds = bounds_of(job, site);
-  bounds.min_gpus = std::max(1, std::min(bounds.min_gpus, held_by_all(kept)));
+  const PlanBounds bounds = bounds_of(job, site);
   coefficients = with_allowed_degrees(std::move(coefficients), job);
   const Problem problem{site.hardware, site.topology, coefficients, bounds, forms_of(job)};
   auto present = sketch_of(*job.plan, site);
