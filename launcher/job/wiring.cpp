@@ -48,7 +48,7 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
       machine_(loop_, of_machine()),
       deadline_(loop_, context_.config,
                 {[this](Event event, const std::string& why) { machine_.raise(event, why); },
-                 [this] { return generations_.next() != nullptr && generations_.next()->everyone_said_hello(); }}),
+                 [this] { return generations_.next() != nullptr && generations_.next()->workers().all_there(); }}),
       program_(loop_, context_.config,
                {[this] { return generation_zero_.first_start().done(); },
                 [this] {
