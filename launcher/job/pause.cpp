@@ -10,6 +10,7 @@
 namespace espalier::launcher {
 
 void Pause::begin(Change& under_way) {
+  lost();  // a change before it, which had no step of its own
   under_way.at["last_step"] = steps_.last_step_at();
   awaiting_first_step_ = std::exchange(under_way, Change{under_way.decision});
 }
