@@ -15,7 +15,7 @@ $(BUILD)/obj/batches/%.o: $(BUILD)/batches/%.cpp
 BENCH        := $(call objects,$(call sources,tests/bench/planner))
 
 # Of a rank server, what needs no PMIx.
-SPARE_RANKS  := $(call objects,$(addprefix launcher/world/server/,spare_ranks.cpp container_step.cpp spare_origin.cpp rank_output.cpp torch_environment.cpp mpi_environment.cpp pmix_places.cpp node_setup.cpp cuda_defaults.cpp variables.cpp))
+SPARE_RANKS  := $(call objects,$(addprefix launcher/world/server/,spare_ranks.cpp container_step.cpp found_container.cpp step_process.cpp spare_origin.cpp rank_output.cpp torch_environment.cpp mpi_environment.cpp pmix_places.cpp node_setup.cpp cuda_defaults.cpp variables.cpp))
 
 $(UNIT_TEST): $(UNIT_OBJECTS) $(SPARE_RANKS) $(BENCH) $(CLI) $(SIM) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)

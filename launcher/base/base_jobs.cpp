@@ -32,6 +32,14 @@ BaseJobs::BaseJobs(wire::Loop& loop, BlockingThread& slurm, const JobContext& co
 
 void BaseJobs::add(JobId id, const BaseShape& shape) { bases_[id].shape = shape; }
 
+void BaseJobs::submitted(JobId id, const BaseShape& shape, const std::string& which) {
+  add(id, shape);
+  spdlog::info("espalier: launch: {} base of job {} is Slurm job {}: {} node(s) with {} GPU(s) each", which,
+               context_.job, id, shape.nodes, shape.gpus_per_node);
+  callbacks_.changed();
+  ask(id);
+}
+
 const BaseJobs::Base* BaseJobs::find(JobId id) const {
   const auto at = bases_.find(id);
   return at == bases_.end() ? nullptr : &at->second;

@@ -49,6 +49,8 @@ class BaseJobs {
            Callbacks callbacks);
 
   void add(JobId id, const BaseShape& shape);
+  // Slurm has taken a base of the job. `which`: its name in the log, e.g. "a second". Slurm is asked about it at once.
+  void submitted(JobId id, const BaseShape& shape, const std::string& which);
   // Slurm is asked about the base at once, or after a time.
   void ask(JobId id);
   void ask_later(JobId id, wire::Loop::Milliseconds after);

@@ -1,34 +1,29 @@
-// The base of a movable job: the Slurm job of the user that holds its basic demand. This object submits it, tells when
-// it runs, replaces it by another one, and gives it back. Only this object and the keepers of a base own it. Callbacks
-// run on the loop.
+// The bases of a movable job: Slurm jobs of the user that hold its basic demand. This object puts each base into its
+// place: the first one, the one that training is on, a second one beside it, and the one before it. Only this object
+// and the keepers of a base own it. Callbacks run on the loop.
 //
 //   bases.start();                       // callbacks.granted follows, after minutes or days
-//   bases.acquire(request);              // a second base, onto idle GPUs: callbacks.second_granted or second_failed
+//   bases.second().acquire(request);     // onto idle GPUs: callbacks.second_granted or second_failed
 //   bases.promote();                     // training is on the second base; the first is given back some steps later
 //
 // While the first base waits, training may start on a smaller one. When the first is granted then, it has `arrived`,
 // and is moved to like a second base:
 //   bases.start_smaller(request);        // callbacks.smaller_granted or smaller_failed
-//   bases.take_arrived();                // after callbacks.arrived: the second base is now the one that arrived
+//   bases.second().take_arrived();       // after callbacks.arrived: the second base is now the one that arrived
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "launcher/base/adoption.hpp"
+#include "launcher/base/base_before.hpp"
 #include "launcher/base/base_jobs.hpp"
-#include "launcher/base/base_time.hpp"
+#include "launcher/base/current_base.hpp"
 #include "launcher/base/first_base.hpp"
-#include "launcher/base/left_jobs.hpp"
+#include "launcher/base/inheritance.hpp"
 #include "launcher/base/next_launcher.hpp"
 #include "launcher/base/second_base.hpp"
-#include "launcher/process/blocking_thread.hpp"
-#include "launcher/slurm/base_job.hpp"
-#include "launcher/slurm/job_context.hpp"
-#include "planner/wire/keeper_messages.hpp"
 
 namespace espalier::launcher {
 
@@ -49,7 +44,7 @@ class Bases {
     std::function<void(const std::vector<Holding>&, const std::vector<NodeView>& nodes)> smaller_granted;
     std::function<void(const std::string& why)> smaller_failed;
     // The first base has been granted while training is on a smaller one. Called again every few seconds until
-    // take_arrived() or give_back_arrived().
+    // second().take_arrived() or first().give_back_arrived().
     std::function<void()> arrived;
     std::function<void()> second_granted;
     std::function<void(const std::string& why)> second_failed;
@@ -59,34 +54,16 @@ class Bases {
     std::function<void()> changed;                     // what held() says has changed
   };
   // `environment`: the variables that a keeper needs to find the launcher.
-  Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment,
+  Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, const std::vector<std::string>& environment,
         Callbacks callbacks);
 
   void start();
-  // Submits a second base. It must start within seconds, or it is withdrawn.
-  void acquire(const std::vector<ExtensionRequest>& nodes);
-  // Submits a smaller base for the time for which the first waits, as acquire(). Throws Error when the first base does
-  // not wait or there is a smaller one.
+  // Submits a smaller base for the time for which the first waits, as second().acquire(). Throws Error when the first
+  // base does not wait or there is a smaller one.
   void start_smaller(const std::vector<ExtensionRequest>& nodes);
-  // The first base, while it waits, is to get only these nodes ("n[1-2]"; empty: all that it may have). It keeps its id
-  // and its place in the queue. Says so in the output, or why it stays as it is.
-  void steer(JobId base, const std::string& nodes);
-  // Makes the base that has arrived the second one.
-  void take_arrived();
-  void give_back_arrived(const std::string& why);
-  // Gives a second base back that was acquired for a move; second_failed follows. Nothing where there is none.
-  void withdraw_second(const std::string& why);
-  // A second base that has arrived stays for the next try; it is given back after three.
-  void cancel_second();  // gives a second base back; calls neither second_granted nor second_failed
   // The second base, if there is one, takes the first one's place. The first is held for `longer` than otherwise.
   void promote(wire::Loop::Milliseconds longer);
-  // Training has done a step on the base. The base before it is given back after some steps, once `settled`: what a
-  // loss needs is on the new base, and the plan has left the one before. After a minute it is given back anyway.
-  void stepped(bool settled);
   void release_all();  // for the end of the job
-  bool empty() const { return jobs_.none() && !second_base_.asking() && !left_jobs_.asking() && !first_base_.asking(); }
-  bool superseded() const { return next_launcher_.there(); }
-  void supersede() { next_launcher_.found(); }  // Slurm says that it has requeued the job
 
   // A rank server or a worker heard that Slurm ends the base, if `id` is one. Slurm is asked at once.
   void noticed(JobId id) { jobs_.noticed(id); }
@@ -94,59 +71,43 @@ class Bases {
   void saw(const wire::KeeperHello& hello);
   void look();  // asks Slurm now whether the bases still run, e.g. after a loss
 
-  JobId current() const { return current_; }  // 0: none runs yet
-  bool moving() const { return second_ != 0 || before_ != 0 || arrived_ != 0 || acquiring_; }
+  FirstBase& first() { return first_; }
+  SecondBase& second() { return second_; }
+  BaseBefore& before() { return before_; }
+  NextLauncher& next_launcher() { return next_launcher_; }
+
+  JobId current() const { return current_.id(); }  // 0: none runs yet
+  bool moving() const;
   // The first base, while it waits and training could start on a smaller one; else 0.
   JobId waits() const;
   // Of the base that has arrived, while no other is left or moved to; else nothing.
-  std::vector<Holding> arrived_holdings() const {
-    return second_ == 0 && before_ == 0 ? jobs_.holdings_of(arrived_) : std::vector<Holding>();
-  }
-  std::vector<NodeView> arrived_nodes() const;   // of the base that has arrived
-  std::vector<Holding> second_holdings() const;  // of a second base that was granted
-  std::vector<NodeView> second_nodes() const;    // the same
+  std::vector<Holding> arrived_holdings() const;
   // Of the base that training was on before, until it is given back.
-  std::vector<Holding> before_holdings() const { return jobs_.holdings_of(before_); }
+  std::vector<Holding> before_holdings() const { return jobs_.holdings_of(before_.id()); }
   // All bases that wait or run, but for those that are being given back.
   std::vector<JobId> held() const { return jobs_.held(); }
+  bool empty() const;  // there is none, and none is asked for
 
  private:
   BaseJobs::Callbacks of_jobs();
-  void submit_first();
-  void take_over_waiting(JobId id, const BaseShape& shape);
+  void go_on(JobId left);
   void go_on_with_first();
-  void await_left(const std::vector<SlurmJob>& left);
-  void choose_left();
-  void give_back_extensions();
-  void submitted(JobId id, const BaseShape& shape, bool first);
-  void still_waits(JobId id, bool limited);
   void granted(JobId id);
-  void granted_first(JobId id);
-  void refused(const std::string& why);
-  void fail(const std::string& why);
-  void give_back_before();
+  void granted_first();
   void ended(JobId id, const std::string& why);
 
   wire::Loop& loop_;
-  BlockingThread& slurm_;
   const JobContext& context_;
   Callbacks callbacks_;
-  BaseTime time_;
+  CurrentBase current_;
   BaseJobs jobs_;
-  JobId first_waits_ = 0;  // the first base, until it is granted
-  FirstBase first_base_;
-  SecondBase second_base_;
-  LeftJobs left_jobs_;
-  Adoption adoption_;  // of a base that an earlier launcher has left
-  std::vector<SlurmJob> extensions_left_;
+  FirstBase first_;
+  SecondBase second_;
+  BaseBefore before_;
+  Inheritance inheritance_;  // from an earlier launcher
   NextLauncher next_launcher_;
-  JobId current_ = 0, second_ = 0, before_ = 0;
-  JobId arrived_ = 0;  // the first base, granted while training is on a smaller one, until training is on it
-  int tries_ = 0;      // moves to it that have failed
-  bool acquiring_ = false, ending_ = false;
-  unsigned attempt_ = 0;  // number of acquire() calls; a second base of an older call is given back
-  int steps_beside_ = 0;
-  wire::Watch watch_, deadline_;
+  bool ending_ = false;
+  wire::Watch watch_;
 };
 
 }  // namespace espalier::launcher

@@ -4,99 +4,83 @@
 
 #include <utility>
 
-#include "launcher/base/base_request.hpp"
-#include "launcher/slurm/job_update.hpp"
-#include "planner/core/error.hpp"
-#include "planner/core/hostlist.hpp"
-
 namespace espalier::launcher {
 namespace {
-
-// Libslurm's errors do not tell a refusal from an answer that was lost, so that a refusal is asked for again.
-constexpr int kMostAttempts = 3;
-constexpr wire::Loop::Milliseconds kAgain{2000};
-constexpr int kMostQuestions = 150;  // while slurmctld is away
-
-}  // namespace
+constexpr int kMostTries = 3;  // of a move to the base, once it has arrived
+}
 
 FirstBase::FirstBase(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
-                     std::vector<std::string> environment)
-    : loop_(loop), slurm_(slurm), context_(context), environment_(std::move(environment)), time_(context.ends) {}
+                     std::vector<std::string> environment, const CurrentBase& current, BaseJobs& jobs,
+                     Callbacks callbacks)
+    : context_(context),
+      current_(current),
+      jobs_(jobs),
+      callbacks_(std::move(callbacks)),
+      submission_(loop, slurm, context, std::move(environment)) {}
 
-void FirstBase::submit(const BaseTime& time, const Told& told) {
-  time_ = time;
-  attempts_ = 0;
-  attempt(told);
+void FirstBase::submit() {
+  submission_.submit(current_.time(), [this](JobId id, const BaseShape& shape, const std::string& why) {
+    if (id != 0) {
+      waits_ = id;
+      jobs_.submitted(id, shape, "the");
+    }
+    if (id != 0 && stopped_) return jobs_.release(id);
+    if (id == 0 && !stopped_) refused("the job's base cannot be submitted: " + why);
+  });
+}
+
+// Its keepers look for the launcher that submitted it, and then for this one, by the rank servers that are started
+// beside them.
+void FirstBase::take_over(JobId id, const BaseShape& shape) {
+  jobs_.add(id, shape);
+  if (stopped_) return jobs_.release(id);
+  waits_ = id;
+  spdlog::info("espalier: launch: base {}, which an earlier launcher of job {} has submitted, waits on", id,
+               context_.job);
+  callbacks_.changed();
+}
+
+void FirstBase::steer(JobId base, const std::string& nodes) {
+  if (base == waits_ && base != 0 && !stopped_) submission_.steer(base, jobs_.at(base).shape, nodes);
+}
+
+void FirstBase::granted() {
+  const JobId id = std::exchange(waits_, 0);
+  if (current_.id() != 0) arrived_ = id;
+}
+
+void FirstBase::give_back_waiting() {
+  if (waits_ != 0) jobs_.release(std::exchange(waits_, 0));
+}
+
+void FirstBase::give_back_arrived(const std::string& why) {
+  if (arrived_ == 0) return;
+  spdlog::warn("espalier: launch: base {} is given back: {}; training stays on base {}", arrived_, why, current_.id());
+  jobs_.release(std::exchange(arrived_, 0));
+}
+
+void FirstBase::move_failed() {
+  if (++tries_ == kMostTries) give_back_arrived(std::to_string(tries_) + " moves to it have failed");
+}
+
+void FirstBase::refused(const std::string& why) const {
+  if (current_.id() == 0) return callbacks_.refused(why);
+  spdlog::warn("espalier: launch: {}; training stays on base {}", why, current_.id());
+}
+
+bool FirstBase::ended(JobId id) {
+  if (id == arrived_) arrived_ = 0;
+  return id == waits_ && std::exchange(waits_, 0) != 0;
 }
 
 void FirstBase::stop() {
+  submission_.stop();
   stopped_ = true;
-  again_.reset();
 }
 
-void FirstBase::attempt(const Told& told) {
-  ++attempts_;
-  asking_ = true;
-  slurm_.post([this, told, context = context_, time = time_, environment = environment_]() -> std::function<void()> {
-    Answer answer;
-    try {
-      const auto nodes = partition_nodes(context.base_partition);
-      answer.hopeless = true;  // where the partition has no such nodes
-      const BaseShape shape = base_shape(context.base_gpus, nodes, types_of_base(context));
-      answer.hopeless = false;
-      answer.job = base_job(context, time, shape, {}, environment, false);
-      answer.id = submit_base(answer.job);
-    } catch (const Error& error) {
-      answer.why = error.what();
-    }
-    return [this, told, answer] {
-      asking_ = false;
-      if (answer.id != 0 || answer.hopeless || stopped_ || attempts_ == kMostAttempts)
-        return told(answer.id, answer.job.shape, answer.why);
-      spdlog::info("espalier: launch: the base of job {}: {}; it is asked for again", context_.job, answer.why);
-      again_ = loop_.after(kAgain, [this, told, answer] { look(answer, told, 1); });
-    };
-  });
-}
-
-void FirstBase::look(const Answer& lost, const Told& told, int question) {
-  asking_ = true;
-  slurm_.post([this, told, lost, question, job = context_.job]() -> std::function<void()> {
-    Answer answer = lost;
-    try {
-      for (const SlurmJob& base : bases_of(job))
-        if (!lost.job.comment.empty() && base.comment == lost.job.comment) answer.id = base.id;
-    } catch (const Error& error) {
-      answer.away = true;
-    }
-    return [this, told, answer, question] {
-      asking_ = false;
-      if (answer.id != 0 || stopped_) return told(answer.id, answer.job.shape, answer.why);
-      if (!answer.away) return attempt(told);
-      if (question == kMostQuestions) return told(0, answer.job.shape, answer.why);
-      again_ = loop_.after(kAgain, [this, told, answer, question] {
-        look({0, answer.job, answer.why}, told, question + 1);
-      });
-    };
-  });
-}
-
-void FirstBase::steer(JobId base, const BaseShape& shape, const std::string& nodes) {
-  slurm_.post([base, shape, nodes, context = context_]() -> std::function<void()> {
-    std::string why;
-    try {
-      const auto excluded = excluded_but(expand_hosts(nodes.c_str()), shape, partition_nodes(context.base_partition),
-                                         types_of_base(context));
-      exclude_nodes(base, excluded);
-    } catch (const Error& error) {
-      why = error.what();
-    }
-    return [base, nodes, why] {
-      if (!why.empty()) return spdlog::warn("espalier: launch: base {} waits as before: {}", base, why);
-      spdlog::info("espalier: launch: base {} waits for {} now", base,
-                   nodes.empty() ? "any node that it may have" : nodes);
-    };
-  });
+std::vector<NodeView> FirstBase::arrived_nodes() const {
+  const BaseJobs::Base* arrived = jobs_.find(arrived_);
+  return arrived != nullptr ? arrived->nodes : std::vector<NodeView>();
 }
 
 }  // namespace espalier::launcher

@@ -1,50 +1,61 @@
-// The submission of a movable job's first base, and changes of where it waits. slurmctld may be away, or its answer may
-// be lost: then it is asked whether the base is there before it is submitted again.
+// The first base of a movable job: the one with the GPUs that its user asked for. It waits in Slurm's queue. When it is
+// granted training starts on it. Where training is on a smaller base by then, this one has `arrived`, and training
+// moves to it as to a second base. Runs on the loop.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "launcher/base/base_time.hpp"
-#include "launcher/process/blocking_thread.hpp"
-#include "launcher/slurm/base_job.hpp"
-#include "launcher/slurm/job_context.hpp"
-#include "planner/wire/loop.hpp"
+#include "launcher/base/base_jobs.hpp"
+#include "launcher/base/current_base.hpp"
+#include "launcher/base/first_submission.hpp"
 
 namespace espalier::launcher {
 
 class FirstBase {
  public:
-  // Once, on the loop. `id` 0: it cannot be submitted, and `why` says so.
-  using Told = std::function<void(JobId id, const BaseShape& shape, const std::string& why)>;
-  FirstBase(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment);
+  struct Callbacks {
+    std::function<void(const std::string& why)> refused;  // it will never run, and there is no smaller one
+    std::function<void()> changed;                        // what waits() says has changed
+  };
+  // All outlive this object.
+  FirstBase(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment,
+            const CurrentBase& current, BaseJobs& jobs, Callbacks callbacks);
 
-  void submit(const BaseTime& time, const Told& told);
-  // Changes the nodes that the base may get while it waits ("n[1-2]"; empty: all that the job may run on).
-  void steer(JobId base, const BaseShape& shape, const std::string& nodes);
-  // For the end of the job: nothing is submitted any more. `told` still follows where a submission is under way.
-  void stop();
-  bool asking() const { return asking_; }  // a call to slurmctld is under way
+  void submit();
+  // An earlier launcher has submitted it. It keeps its place in the queue.
+  void take_over(JobId id, const BaseShape& shape);
+  // The base, while it waits, is to get only these nodes ("n[1-2]"; empty: all that it may have). It keeps its id and
+  // its place in the queue. Says so in the output, or why it stays as it is.
+  void steer(JobId base, const std::string& nodes);
+  // It has been granted, and waits no longer. Where training is on another base it has arrived.
+  void granted();
+  void give_back_waiting();  // nothing where it does not wait
+  // Training stays where it is, and the base that has arrived is given back. Nothing where none has.
+  void give_back_arrived(const std::string& why);
+  void move_failed();  // a move to the base that has arrived: it is given back after three
+  void moved() { arrived_ = 0; }
+  // It will never run. Training that is on a smaller base goes on there.
+  void refused(const std::string& why) const;
+  // A base has ended. True: it was this one, and it waited.
+  bool ended(JobId id);
+  void stop();  // for the end of the job: nothing is submitted any more
+
+  JobId waits() const { return waits_; }      // 0: it does not, or is not submitted yet
+  JobId arrived() const { return arrived_; }  // until training is on it; 0: it has not
+  std::vector<NodeView> arrived_nodes() const;
+  bool asking() const { return submission_.asking(); }  // a call to slurmctld is under way
 
  private:
-  struct Answer {
-    JobId id = 0;
-    BaseJob job;
-    std::string why;
-    bool away = false, hopeless = false;
-  };
-  void attempt(const Told& told);
-  void look(const Answer& lost, const Told& told, int question);
-
-  wire::Loop& loop_;
-  BlockingThread& slurm_;
   const JobContext& context_;
-  const std::vector<std::string> environment_;
-  BaseTime time_;
-  int attempts_ = 0;
-  bool asking_ = false, stopped_ = false;
-  wire::Watch again_;
+  const CurrentBase& current_;
+  BaseJobs& jobs_;
+  Callbacks callbacks_;
+  FirstSubmission submission_;
+  JobId waits_ = 0, arrived_ = 0;
+  int tries_ = 0;  // moves to it that have failed
+  bool stopped_ = false;
 };
 
 }  // namespace espalier::launcher

@@ -18,7 +18,7 @@ struct Change {
     if (elsewhere) next.spread();
     next.assign(before.as_source());
     next.ready();
-    before.trains_past(before.step() + 1);  // the old one trains beside it
+    before.trains_past(before.record().step() + 1);  // the old one trains beside it
   }
   void ask() { before.tell(wire::Switch{next.plan(), next.number()}); }
   // All of the old generation stand and give. Returns the boundary.
@@ -31,7 +31,7 @@ struct Change {
     demand(next.loaded(step).from.empty(), "loaded.from: must be empty in a hand-off");
   }
   void commit(std::int64_t step) {
-    next.trains_from(step);
+    next.record().trains_from(step);
     next.tell(wire::Commit{});
     before.tell(wire::Exit{});
     next.trains_past(step + 3);
@@ -71,7 +71,7 @@ Case replanned(const std::string& name, const std::string& title,
   const auto whole = [play](Stage& stage) {
     Generation first(stage, 2);
     first.live();
-    if (!stage.replans_in_place()) throw Skip("it does not say that it can");
+    if (!stage.program().in_place) throw Skip("it does not say that it can");
     play(first, first.plan());
     Change(stage, first, 1, false).whole();  // and it changes its processes from there
   };
@@ -101,7 +101,7 @@ Case failed(const std::string& name, const std::string& title, const std::functi
       Change change(stage, first, 2, false);
       play(change);
     }
-    first.trains_past(first.step() + 3);
+    first.trains_past(first.record().step() + 3);
     Change(stage, first, 2, false).whole();  // and a change is still possible
   };
   return {name, title, whole};
@@ -126,12 +126,12 @@ std::vector<Case> change_cases() {
        }},
       {"change-of-unit", "it goes over to each other number of GPUs of a replica that it can run, and back",
        [](Stage& stage) {
-         if (stage.units().size() < 2) throw Skip("its replicas always have as many GPUs");
-         for (std::size_t i = 1; i < stage.units().size(); ++i) {
+         if (stage.program().units.size() < 2) throw Skip("its replicas always have as many GPUs");
+         for (std::size_t i = 1; i < stage.program().units.size(); ++i) {
            Generation first(stage, 1);
            first.live();
            Start other;
-           other.unit = stage.units()[i];
+           other.unit = stage.program().units[i];
            Change there(stage, first, 2, false, other);
            there.whole();
            Change(stage, there.next, 1, false).whole();
@@ -166,7 +166,7 @@ std::vector<Case> change_cases() {
               first.tell(message);
               const std::int64_t step = first.stands();
               stage.pass(2);
-              demand(first.step() == step, "it trains on before `resume`");
+              demand(first.record().step() == step, "it trains on before `resume`");
               first.tell(wire::Resume{});
               first.trains_past(step + 2);
             }),
@@ -241,7 +241,7 @@ std::vector<Case> change_cases() {
               first.tell(message);
               first.stands();
               for (int rank = 0; rank < first.size(); ++rank) first.line(rank).close();
-              first.leaves_failed();
+              first.processes().leaves_failed();
             }),
       replanned("replan", "it goes on with other micro-batches, and no step is lost",
                 [](Generation& first, const Plan& plan) {
@@ -269,16 +269,16 @@ std::vector<Case> change_cases() {
                   first.tell(wire::Switch{plan, first.number()});
                   for (const auto& switched : first.expect_all<wire::Switched>())
                     demand(!switched.problem.empty(), "switched.problem: must say why not");
-                  const std::int64_t step = first.step();
+                  const std::int64_t step = first.record().step();
                   first.tell(wire::Resume{});
                   first.trains_past(step + 3);
                 }),
       failed("failed-ready", "the next generation is dropped when it is ready, and the old one trains on",
-             [](Change& change) { change.next.drop(); }),
+             [](Change& change) { change.next.processes().drop(); }),
       failed("failed-switched", "it is dropped when the old one stands",
              [](Change& change) {
                const std::int64_t step = change.give();
-               change.next.drop();
+               change.next.processes().drop();
                change.before.tell(wire::Resume{});
                change.before.trains_past(step + 1);
              }),
@@ -286,7 +286,7 @@ std::vector<Case> change_cases() {
              [](Change& change) {
                const std::int64_t step = change.give();
                change.load(step);
-               change.next.drop();
+               change.next.processes().drop();
                change.before.tell(wire::Resume{});
                change.before.trains_past(step + 1);
              }),
@@ -303,7 +303,7 @@ std::vector<Case> change_cases() {
              [](Change& change) {
                const std::int64_t step = change.give();
                change.next.tell(wire::Load{step + 1, false});
-               change.next.leaves_failed();
+               change.next.processes().leaves_failed();
                change.before.tell(wire::Resume{});
                change.before.trains_past(step + 1);
              }),
@@ -323,14 +323,15 @@ std::vector<Case> change_cases() {
          Generation first(stage, 1);
          first.live();
          Change change(stage, first, 1, false);
-         const std::int64_t step = first.step();
-         first.drop();
+         const std::int64_t step = first.record().step();
+         first.processes().drop();
          stage.pass(0.5);
          change.next.tell(wire::Load{step, false});
          stage.pass(5);
-         if (change.next.has_said(0, wire::Loaded::type)) throw Failure("it has loaded a state that is not there");
+         if (change.next.record().has_said(0, wire::Loaded::type))
+           throw Failure("it has loaded a state that is not there");
          for (int rank = 0; rank < change.next.size(); ++rank) change.next.line(rank).close();
-         change.next.leaves_failed();
+         change.next.processes().leaves_failed();
        }},
   };
 }

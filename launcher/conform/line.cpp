@@ -9,29 +9,20 @@
 #include <cerrno>
 
 #include "planner/core/error.hpp"
-#include "planner/wire/endpoint.hpp"
 
 namespace espalier::launcher::conform {
-namespace {
-constexpr const char* kKey = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
-}  // namespace
 
 Line::Line(wire::Loop& loop, wire::Descriptor socket, const wire::Door& door, Greeting greeting,
            std::function<void()> on_change)
     : loop_(loop),
       socket_(std::move(socket)),
-      door_(door),
+      login_(socket_, door),
       greeting_(std::move(greeting)),
       on_change_(std::move(on_change)) {
   const int on = 1;
   ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   const timeval limit{5, 0};
   ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-  terms_.service = wire::Service::worker;
-  terms_.job = door_.job;
-  terms_.server = wire::to_string(wire::own_endpoint(socket_.get()));
-  terms_.server_uid = ::geteuid();
-  terms_.server_nonce = wire::fresh_nonce();
   read(true);
   greeting_.opening(*this);
 }
@@ -41,22 +32,9 @@ void Line::read(bool wanted) {
   else if (socket_) readable_ = loop_.on_readable(socket_.get(), [this] { take(); });
 }
 
-wire::Frame Line::challenge_frame(const Json& changes) const {
-  wire::Frame frame{"challenge", {{"nonce", terms_.server_nonce}, {"uid", terms_.server_uid}}};
-  frame.body.update(changes);
-  return frame;
-}
-
-std::string Line::credential(const std::function<void(wire::LoginTerms&)>& change, bool with_key) const {
-  wire::LoginTerms terms = terms_;
-  change(terms);
-  return wire::munge_seal(wire::server_text(terms, with_key ? kKey : "none"), terms_.client_uid);
-}
-
 void Line::welcome() {
-  const std::string text = wire::server_text(terms_, kKey);
-  welcome(wire::munge_seal(text, terms_.client_uid));
-  framing_.protect(wire::channel_keys(client_, text), wire::Side::server);
+  welcome(login_.credential());
+  framing_.protect(login_.keys(), wire::Side::server);
   logged_in_ = true;
 }
 
@@ -111,12 +89,7 @@ void Line::take() {
 
 void Line::handle(wire::Frame frame) {
   if (logged_in_) return frames.push_back(std::move(frame));
-  const auto credential = frame.body.find("credential");
-  if (frame.type != "login" || credential == frame.body.end() || !credential->is_string())
-    throw Error("login: got `" + frame.type + "` instead of `login`");
-  const wire::Credential client = wire::munge_open(credential->get<std::string>());
-  terms_ = wire::check_client(client, door_, terms_);
-  client_ = client.payload;
+  login_.take(frame);
   greeting_.answer(*this);
 }
 

@@ -6,9 +6,7 @@
 #include <functional>
 #include <string>
 
-#include "planner/wire/descriptor.hpp"
-#include "planner/wire/framing.hpp"
-#include "planner/wire/handshake.hpp"
+#include "launcher/conform/login.hpp"
 #include "planner/wire/loop.hpp"
 #include "planner/wire/messages.hpp"
 
@@ -29,12 +27,14 @@ class Line {
 
   // ---- the login
   // Fields of `changes` replace those of a good challenge.
-  wire::Frame challenge_frame(const Json& changes = Json::object()) const;
+  wire::Frame challenge_frame(const Json& changes = Json::object()) const { return login_.challenge(changes); }
   void challenge(const Json& changes = Json::object()) { send(challenge_frame(changes)); }
   void welcome();                               // to the worker that has sent `login`
   void welcome(const std::string& credential);  // with this in the place of the credential
   // A credential as welcome() sends it, with changes.
-  std::string credential(const std::function<void(wire::LoginTerms&)>& change, bool with_key = true) const;
+  std::string credential(const std::function<void(wire::LoginTerms&)>& change, bool with_key = true) const {
+    return login_.credential(change, with_key);
+  }
 
   // ---- frames
   template <class Message>
@@ -61,11 +61,9 @@ class Line {
 
   wire::Loop& loop_;
   wire::Descriptor socket_;
-  wire::Door door_;
+  Login login_;
   Greeting greeting_;
   std::function<void()> on_change_;
-  wire::LoginTerms terms_;
-  std::string client_;  // the text of the worker's credential
   wire::Framing framing_;
   std::string input_;
   std::string nonsense_;

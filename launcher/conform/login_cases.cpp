@@ -10,11 +10,11 @@ using Move = std::function<void(Line&)>;
 // The worker must not take this for its launcher: it says no hello, and ends by itself with another code than 0.
 void turns_away(
     Stage& stage, const Move& opening, const Move& answer = [](Line& line) { line.welcome(); }) {
-  const int before = stage.connections();
+  const int before = stage.door().connections();
   Generation generation(stage, 1, {{opening, answer}});
-  generation.leaves_failed();
-  if (stage.connections() == before) throw Failure("it did not connect to ESPALIER_LAUNCHER");
-  if (generation.has_hello()) throw Failure("it said hello to what is not its launcher");
+  generation.processes().leaves_failed();
+  if (stage.door().connections() == before) throw Failure("it did not connect to ESPALIER_LAUNCHER");
+  if (generation.hello().has_value()) throw Failure("it said hello to what is not its launcher");
 }
 
 Case silent(const std::string& name, const std::string& title, Move opening, bool brief = false) {
@@ -32,7 +32,7 @@ Case false_welcome(const std::string& name, const std::string& title,
 
 void with_variables(Stage& stage, std::vector<std::string> variables) {
   Generation generation(stage, 1, {{}, std::move(variables)});
-  generation.leaves_failed();
+  generation.processes().leaves_failed();
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ void recover(Stage& stage, Generation& lost, int replicas, std::int64_t newest) 
   if (loaded.step < 0 || loaded.step > newest + 1)
     throw Failure("loaded.step: " + std::to_string(loaded.step) + " after a loss at step " + std::to_string(newest));
   if (loaded.from == "start" && loaded.step != 0) throw Failure("loaded.step: must be 0 from \"start\"");
-  next.trains_from(loaded.step);
+  next.record().trains_from(loaded.step);
   next.tell(wire::Commit{});
   next.trains_past(loaded.step + 3);
 }
@@ -31,9 +31,9 @@ Case lost(const std::string& name, const std::string& title, int from, int to,
     stage.forget_state();
     Generation first(stage, from);
     first.live();
-    first.trains_past(first.step() + 10);
+    first.trains_past(first.record().step() + 10);
     strike(stage, first);
-    recover(stage, first, to, first.step());
+    recover(stage, first, to, first.record().step());
   };
   return {name, title, play, brief};
 }
@@ -42,7 +42,7 @@ Case lost(const std::string& name, const std::string& title, int from, int to,
 
 std::vector<Case> recovery_cases() {
   const auto killed = [](Stage& stage, Generation& first) {
-    first.drop();
+    first.processes().drop();
     stage.pass(0.5);
   };
   return {
@@ -51,14 +51,14 @@ std::vector<Case> recovery_cases() {
       lost("recover-more", "it goes on with more ranks", 1, 2, killed),
       lost("recover-one-killed", "it goes on after one rank was killed and the other still waits for it", 2, 2,
            [](Stage& stage, Generation& first) {
-             first.kill(first.size() - 1);
+             first.processes().kill(first.size() - 1);
              stage.pass(1);
              for (int rank = 0; rank < first.size(); ++rank) first.line(rank).close();
-             first.ends();
+             first.processes().ends();
            }),
       lost("recover-from-nothing", "it begins anew, or from a checkpoint, where nothing is left in memory", 2, 2,
            [](Stage& stage, Generation& first) {
-             first.drop();
+             first.processes().drop();
              stage.forget_state();
            }),
       {"recover-twice", "it goes on after the generation that recovered is lost as well",
@@ -66,15 +66,15 @@ std::vector<Case> recovery_cases() {
          stage.forget_state();
          Generation first(stage, 2);
          first.live();
-         first.trains_past(first.step() + 10);
-         const std::int64_t newest = first.step();
-         first.drop();
+         first.trains_past(first.record().step() + 10);
+         const std::int64_t newest = first.record().step();
+         first.processes().drop();
          stage.pass(0.5);
          wire::Assign::Source source = first.as_source(true);
          Generation second(stage, 2);
          second.assign(source);
          second.ready();
-         second.drop();  // before it has loaded
+         second.processes().drop();  // before it has loaded
          stage.pass(0.5);
          recover(stage, first, 2, newest);
        }},

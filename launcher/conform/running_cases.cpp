@@ -16,7 +16,7 @@ Case trained(const std::string& name, const std::string& title, const std::funct
   return {name, title, whole, brief};
 }
 
-void goes_on(Generation& generation) { generation.trains_past(generation.step() + 3); }
+void goes_on(Generation& generation) { generation.trains_past(generation.record().step() + 3); }
 
 void each_line(Generation& generation, const std::function<void(Line&)>& act) {
   for (int rank = 0; rank < generation.size(); ++rank) act(generation.line(rank));
@@ -25,10 +25,10 @@ void each_line(Generation& generation, const std::function<void(Line&)>& act) {
 // Every rank got what its launcher cannot have sent. One that looks ends; others may wait for it, until the launcher
 // ends the generation.
 void falls(Stage& stage, Generation& generation) {
-  stage.until([&] { return generation.any_ended(); }, stage.patience());
-  if (!generation.any_ended()) throw Failure("no rank has ended in time");
+  stage.until([&] { return generation.processes().any_ended(); }, stage.patience());
+  if (!generation.processes().any_ended()) throw Failure("no rank has ended in time");
   each_line(generation, [](Line& line) { line.close(); });
-  generation.leaves_failed();
+  generation.processes().leaves_failed();
 }
 
 }  // namespace
@@ -37,26 +37,28 @@ std::vector<Case> running_cases() {
   return {
       trained(
           "steps", "steps come from rank 0 alone, one after the other",
-          [](Stage&, Generation& generation) { generation.trains_past(generation.step() + 20); }, true),
+          [](Stage&, Generation& generation) { generation.trains_past(generation.record().step() + 20); }, true),
       trained("heartbeats", "every rank sends heartbeats, or none does",
               [](Stage& stage, Generation& generation) {
                 int beating = 0;
                 std::vector<int> before;
-                for (int rank = 0; rank < generation.size(); ++rank) before.push_back(generation.heartbeats(rank));
+                for (int rank = 0; rank < generation.size(); ++rank)
+                  before.push_back(generation.record().heartbeats(rank));
                 stage.pass(10 * stage.settings().heartbeat);
                 for (int rank = 0; rank < generation.size(); ++rank) {
-                  if (generation.heartbeats(rank) > 0) ++beating;
-                  if (generation.heartbeats(rank) > 0 &&
-                      generation.heartbeats(rank) == before[static_cast<std::size_t>(rank)])
+                  if (generation.record().heartbeats(rank) > 0) ++beating;
+                  if (generation.record().heartbeats(rank) > 0 &&
+                      generation.record().heartbeats(rank) == before[static_cast<std::size_t>(rank)])
                     throw Failure("rank " + std::to_string(rank) + " sent none for ten intervals");
                 }
                 if (beating != 0 && beating != generation.size()) throw Failure("only some ranks send heartbeats");
               }),
       trained("profile", "what it measures fits its plan",
               [](Stage& stage, Generation& generation) {
-                stage.until([&] { return generation.profiles() > 0 || generation.ended(); }, stage.patience());
+                stage.until([&] { return generation.record().profiles() > 0 || generation.processes().ended(); },
+                            stage.patience());
                 goes_on(generation);  // throws where a profile was unfit
-                if (generation.profiles() == 0) throw Skip("the program sends no profile");
+                if (generation.record().profiles() == 0) throw Skip("the program sends no profile");
               }),
       trained("checkpoint", "it trains on after `checkpoint`",
               [](Stage&, Generation& generation) {
@@ -71,7 +73,7 @@ std::vector<Case> running_cases() {
       trained(
           "term", "it outlives SIGTERM, which is the launcher's to answer",
           [](Stage&, Generation& generation) {
-            generation.signal(SIGTERM);
+            generation.processes().signal(SIGTERM);
             goes_on(generation);
           },
           true),
@@ -91,7 +93,7 @@ std::vector<Case> running_cases() {
           "launcher-gone", "it ends where the launcher dies, also while it waits for another rank",
           [](Stage&, Generation& generation) {
             each_line(generation, [](Line& line) { line.close(); });
-            generation.leaves_failed();
+            generation.processes().leaves_failed();
           },
           true),
       trained("launcher-gone-for-one", "a rank whose stream alone is lost ends",
@@ -99,7 +101,7 @@ std::vector<Case> running_cases() {
                 generation.line(generation.size() - 1).close();
                 stage.pass(1);
                 each_line(generation, [](Line& line) { line.close(); });
-                generation.leaves_failed();
+                generation.processes().leaves_failed();
               }),
       trained("running-unknown", "it ends where an unknown message comes while it trains",
               [](Stage& stage, Generation& generation) {
@@ -125,12 +127,12 @@ std::vector<Case> running_cases() {
               }),
       trained("peer-killed", "no rank says `done` where another is killed",
               [](Stage& stage, Generation& generation) {
-                generation.kill(generation.size() - 1);
+                generation.processes().kill(generation.size() - 1);
                 stage.pass(5);
                 for (int rank = 0; rank < generation.size(); ++rank)
-                  if (generation.has_said(rank, wire::Done::type)) throw Failure("a rank says `done`");
+                  if (generation.record().has_said(rank, wire::Done::type)) throw Failure("a rank says `done`");
                 each_line(generation, [](Line& line) { line.close(); });
-                generation.leaves_failed();
+                generation.processes().leaves_failed();
               }),
       {"done", "every rank says `done` after its last step, and ends with code 0",
        [](Stage& stage) {
@@ -140,13 +142,13 @@ std::vector<Case> running_cases() {
          start.steps = 5;
          Generation generation(stage, 2, start);
          generation.assign();
-         if (generation.hello().hello.total_steps != 5)
+         if (generation.hello()->hello.total_steps != 5)
            throw Failure("hello.total_steps: is not what " + stage.settings().steps_option + " says");
          generation.ready();
          generation.tell(wire::Commit{});
          for (const wire::Done& done : generation.expect_all<wire::Done>())
            if (done.step != 5) throw Failure("done.step: is " + std::to_string(done.step) + ", not 5");
-         if (generation.step() != 5) throw Failure("step 5 was not reported before `done`");
+         if (generation.record().step() != 5) throw Failure("step 5 was not reported before `done`");
          generation.leaves_well();
        },
        true},

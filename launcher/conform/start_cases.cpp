@@ -19,8 +19,9 @@ Case misassigned(const std::string& name, const std::string& title, std::functio
     wire::Frame assign = wire::to_frame(generation.assignment());
     change(assign);
     generation.tell(assign);
-    generation.leaves_failed();
-    if (generation.has_said(0, wire::Ready::type)) throw Failure("it said `ready` with a plan that it cannot follow");
+    generation.processes().leaves_failed();
+    if (generation.record().has_said(0, wire::Ready::type))
+      throw Failure("it said `ready` with a plan that it cannot follow");
   };
   return {name, title, play, brief};
 }
@@ -32,7 +33,7 @@ Case instead_of_commit(const std::string& name, const std::string& title, const 
             generation.assign();
             generation.ready();
             generation.tell(frame);
-            generation.leaves_failed();
+            generation.processes().leaves_failed();
           }};
 }
 
@@ -46,7 +47,7 @@ std::vector<Case> start_cases() {
        [](Stage& stage) {
          Generation generation(stage, 2);
          generation.say_hello();
-         const wire::Hello& hello = generation.hello().hello;
+         const wire::Hello& hello = generation.hello()->hello;
          demand(!hello.node.empty(), "hello.node: is empty");
          demand(hello.pid > 1 && ::kill(hello.pid, 0) == 0, "hello.pid: is no process of this user");
          demand(hello.total_steps > 0, "hello.total_steps: must be above 0");
@@ -59,10 +60,10 @@ std::vector<Case> start_cases() {
          generation.assign();
          generation.ready();
          stage.pass(1);
-         demand(generation.step() < 0, "it sent `step` before `commit`");
+         demand(generation.record().step() < 0, "it sent `step` before `commit`");
          generation.tell(wire::Commit{});
-         stage.until([&] { return generation.step() > 0; }, stage.patience());
-         demand(generation.step() == 1, "its first `step` is not step 1");
+         stage.until([&] { return generation.record().step() > 0; }, stage.patience());
+         demand(generation.record().step() == 1, "its first `step` is not step 1");
          generation.trains_past(5);
        },
        true},
@@ -145,18 +146,18 @@ std::vector<Case> start_cases() {
          generation.assign();
          generation.ready();
          for (int rank = 0; rank < generation.size(); ++rank) generation.line(rank).close();
-         generation.leaves_failed();
+         generation.processes().leaves_failed();
        }},
       {"start-peer-killed", "no rank says ready, or ends with code 0, where another is killed while they start",
        [](Stage& stage) {
          Generation generation(stage, 2);
          generation.say_hello();
-         generation.kill(generation.size() - 1);
+         generation.processes().kill(generation.size() - 1);
          generation.assign();
          stage.pass(3);
          // The launcher ends a generation that has lost a rank.
          for (int rank = 0; rank < generation.size(); ++rank) generation.line(rank).close();
-         generation.leaves_failed();
+         generation.processes().leaves_failed();
        }},
   };
 }

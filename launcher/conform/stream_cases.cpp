@@ -9,7 +9,7 @@ Case broken(const std::string& name, const std::string& title, std::function<voi
     Generation generation(stage, 1);
     generation.say_hello();
     for (int rank = 0; rank < generation.size(); ++rank) send(generation.line(rank));
-    generation.leaves_failed();
+    generation.processes().leaves_failed();
   };
   return {name, title, play, brief};
 }

@@ -45,10 +45,11 @@ void Actions::perform(Action action) {
       rooms_.deadline.reset();
       return rooms_.generation_zero.start_alone();
     case Action::submit_extensions:
-      if (moves_base(rooms_.hand_off.decision())) return rooms_.bases.acquire(rooms_.hand_off.decision().acquire);
+      if (moves_base(rooms_.hand_off.decision()))
+        return rooms_.bases.second().acquire(rooms_.hand_off.decision().acquire);
       return rooms_.extensions.acquire(rooms_.hand_off.decision().acquire);
     case Action::cancel_acquired:
-      rooms_.bases.cancel_second();
+      rooms_.bases.second().cancel();
       return rooms_.extensions.cancel_acquired();
     case Action::start_next:
       return rooms_.hand_off.start_next();
@@ -143,7 +144,7 @@ void Actions::end_job() {
 
 void Actions::give_back() {
   rooms_.bases.release_all();
-  if (!rooms_.bases.superseded()) rooms_.keepers.give_back();
+  if (!rooms_.bases.next_launcher().there()) rooms_.keepers.give_back();
 }
 
 void Actions::release_unused() {

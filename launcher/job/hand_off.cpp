@@ -80,13 +80,14 @@ void HandOff::end_old() {
 void HandOff::commit() {
   generations_.next()->send_all(wire::Commit{});
   note("commit");
-  change_->load_phases_ms = generations_.next()->load_phases_ms();
+  change_->load_phases_ms = generations_.next()->loads().phases_ms();
   if (generations_.current() != nullptr) generations_.retire_current(kOldLeaves);
   generations_.succeed(change_->decision.plan, change_->boundary);
   steps_.begin_anew();
   spdlog::info("espalier: launch: {} committed at step {}: generation {}, {}", to_string(change_->decision.kind),
                change_->boundary, generations_.number(), describe(generations_.plan()));
-  if (const World::MovedBytes moved = generations_.current()->moved_bytes(); generations_.leaving() != nullptr)
+  if (const LoadReports::MovedBytes moved = generations_.current()->loads().moved_bytes();
+      generations_.leaving() != nullptr)
     spdlog::info(
         "espalier: launch: generation {} has adopted {} bytes, copied {}, and got {} from other nodes, at most {} on "
         "one; {} had come before the pause",

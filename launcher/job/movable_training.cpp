@@ -77,14 +77,14 @@ void MovableTraining::smaller_came(const std::string& result) {
 
 void MovableTraining::stepped() {
   if (untold_) tell_keepers();
-  rooms_.bases.stepped(rooms_.generations.earlier().list().empty() && base_to_leave() == 0);
+  rooms_.bases.before().stepped(rooms_.generations.earlier().list().empty() && base_to_leave() == 0);
 }
 
 void MovableTraining::take_second() {
-  const auto holdings = rooms_.bases.second_holdings();
+  const auto holdings = rooms_.bases.second().holdings();
   if (holdings.empty()) return;
   JobContext& context = rooms_.context;
-  context.nodes = rooms_.bases.second_nodes();
+  context.nodes = rooms_.bases.second().nodes();
   // Where no node stays, the plan keeps a GPU of the base before, and leaves it in a change of its own.
   const bool leaves_later = std::any_of(context.anchor.begin(), context.anchor.end(),
                                         [this](const Holding& held) { return uses(rooms_.generations.plan(), held); });

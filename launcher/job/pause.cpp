@@ -10,6 +10,7 @@
 namespace espalier::launcher {
 
 void Pause::begin(Change& under_way) {
+  lost();  // a change before it, which had no step of its own
   under_way.at["last_step"] = steps_.last_step_at();
   awaiting_first_step_ = std::exchange(under_way, Change{under_way.decision});
 }
@@ -62,7 +63,7 @@ void Pause::finish(std::int64_t step, std::optional<double> step_seconds) {
                     {"first_step", first_step}};
   for (const auto& [phase, ms] : change.load_phases_ms) told.phases_ms["load_" + phase] = ms;
   const World* const current = generations_.current();
-  measured_ = measured_phases(told.phases_ms, current != nullptr && current->moved_bytes().sent_early > 0);
+  measured_ = measured_phases(told.phases_ms, current != nullptr && current->loads().moved_bytes().sent_early > 0);
   spdlog::info("espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms{})",
                told.pause_ms, change.boundary, step, told.phases_ms["acquire"], told.phases_ms["start"],
                restarted ? " of it" : " beside training");

@@ -21,7 +21,8 @@ class Pause {
       : context_(context), generations_(generations), steps_(steps), report_(std::move(report)) {}
 
   // `under_way` has been committed, and waits for its first step from now on. Only its decision is left there: it is
-  // still needed, for it says which extensions leave.
+  // still needed, for it says which extensions leave. A change that still waits for its first step is reported without
+  // one.
   void begin(Change& under_way);
   const std::optional<Change>& awaiting_first_step() const { return awaiting_first_step_; }
   void abort(const std::string& why);  // the change that waits for its first step is reported as given up

@@ -9,7 +9,7 @@ namespace espalier::launcher {
 
 bool PlanInPlace::possible() const {
   const World* const current = generations_.current();
-  return current != nullptr && current->replans_in_place() &&
+  return current != nullptr && current->workers().all_replan_in_place() &&
          keeps_places(generations_.plan(), under_way_->decision.plan);
 }
 

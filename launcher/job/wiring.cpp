@@ -48,7 +48,7 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
       machine_(loop_, of_machine()),
       deadline_(loop_, context_.config,
                 {[this](Event event, const std::string& why) { machine_.raise(event, why); },
-                 [this] { return generations_.next() != nullptr && generations_.next()->everyone_said_hello(); }}),
+                 [this] { return generations_.next() != nullptr && generations_.next()->workers().all_there(); }}),
       program_(loop_, context_.config,
                {[this] { return generation_zero_.first_start().done(); },
                 [this] {
@@ -88,7 +88,7 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
 ControlSocket::Callbacks Launcher::of_socket() {
   ControlSocket::Callbacks on;
   on.ending = [this] { return phase() == JobPhase::ending; };
-  on.superseded = [this] { return bases_.superseded(); };
+  on.superseded = [this] { return bases_.next_launcher().there(); };
   on.worker = [this](const wire::ConnectionPtr& connection, const wire::WorkerHello& worker) {
     World* const world = generations_.of(worker.hello.generation);
     if (world == nullptr)
@@ -158,7 +158,7 @@ Bases::Callbacks Launcher::of_bases() {
     movable_.smaller_came("aborted: " + why);
   };
   on.arrived = [this] {
-    if (!program_.elastic()) return bases_.give_back_arrived("the program does not speak the worker protocol");
+    if (!program_.elastic()) return bases_.first().give_back_arrived("the program does not speak the worker protocol");
     notices_.answer();
   };
   on.suits = [this](const wire::Continuation& left) {
@@ -173,8 +173,8 @@ Bases::Callbacks Launcher::of_bases() {
   };
   on.refused = [this](const std::string& why) { machine_.raise(Event::current_failed, why); };
   on.second_granted = [this] {
-    if (const std::string why = type_refusal(state(), context_.nodes, bases_.second_nodes()); !why.empty())
-      return bases_.withdraw_second(why);
+    if (const std::string why = type_refusal(state(), context_.nodes, bases_.second().nodes()); !why.empty())
+      return bases_.second().withdraw(why);
     hand_off_.note("acquired");
     machine_.raise(program_.restarts() ? Event::granted_restart : Event::granted);
   };
@@ -199,11 +199,11 @@ PlannerLink::Callbacks Launcher::of_planner() {
   PlannerLink::Callbacks on;
   on.granted = [this](const auto& requests, const auto& grants) { extensions_.grants().admit(requests, grants); };
   on.proposed = [this](const Decision& decision) { propose(decision); };
-  on.steered = [this](const wire::SteerBase& steer) { bases_.steer(steer.base, steer.nodes); };
+  on.steered = [this](const wire::SteerBase& steer) { bases_.first().steer(steer.base, steer.nodes); };
   on.withdrawn = [this](const wire::WithdrawBase& withdraw) {
     const JobPhase now = phase();
     const bool undone = now == JobPhase::acquiring || now == JobPhase::starting || now == JobPhase::ready;
-    if (undone && hand_off_.id() == withdraw.decision) bases_.withdraw_second(withdraw.reason);
+    if (undone && hand_off_.id() == withdraw.decision) bases_.second().withdraw(withdraw.reason);
   };
   on.registered = [this] {
     if (context_.movable) reports_->bases(bases_.held(), bases_.waits());
@@ -229,7 +229,7 @@ HeldGpus::Callbacks Launcher::of_gpus() {
   on.extensions = [this](bool with_acquired) {
     auto list = extensions_.holdings(with_acquired);
     if (with_acquired)
-      for (const Holding& held : bases_.second_holdings()) list.push_back(held);
+      for (const Holding& held : bases_.second().holdings()) list.push_back(held);
     return list;
   };
   on.base_before = [this] { return bases_.before_holdings(); };

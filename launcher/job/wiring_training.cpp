@@ -89,7 +89,7 @@ HandOff::Callbacks Launcher::of_hand_off() {
   on.held = [this] { return gpus_.all(false); };
   on.granted = [this] {
     auto list = extensions_.granted();
-    for (const Holding& held : bases_.second_holdings()) list.push_back(held);
+    for (const Holding& held : bases_.second().holdings()) list.push_back(held);
     return list;
   };
   on.hurries = [this] { return !extensions_.noticed().empty(); };
@@ -103,9 +103,9 @@ Notices::Callbacks Launcher::of_notices() {
   on.taken = [this] { return extensions_.noticed(); };
   on.base_before = [this] { return movable_.base_to_leave(); };
   on.arrived = [this] { return program_.speaks_protocol() ? bases_.arrived_holdings() : std::vector<Holding>(); };
-  on.take_arrived = [this] { bases_.take_arrived(); };
-  on.arrived_nodes = [this] { return bases_.arrived_nodes(); };
-  on.stays = [this](const std::string& why) { bases_.give_back_arrived(why); };
+  on.take_arrived = [this] { bases_.second().take_arrived(); };
+  on.arrived_nodes = [this] { return bases_.first().arrived_nodes(); };
+  on.stays = [this](const std::string& why) { bases_.first().give_back_arrived(why); };
   on.since = [this](const std::set<JobId>& taken) { return extensions_.since_notice(taken); };
   on.idle = [this] { return machine_.quiet() && !hand_off_.under_way(); };
   on.job = [this] { return state(); };
@@ -129,7 +129,7 @@ Recovery::Callbacks Launcher::of_recovery() {
     slurm_.post_first([this, context = context_, jobs, answer]() -> std::function<void()> {
       const SlurmAnswer said = ask_slurm(context, jobs);
       return [this, answer, said] {
-        if (said.requeued) bases_.supersede();
+        if (said.requeued) bases_.next_launcher().found();
         else answer(said);
       };
     });

@@ -217,7 +217,7 @@ void Recovery::send_recover() {
 
 void Recovery::commit() {
   now_->at["commit"] = wire::steady_now();
-  now_->taken = generations_.next()->taken();
+  now_->taken = generations_.next()->loads().taken();
   generations_.next()->send_all(wire::Commit{});
   steps_.begin_anew_after(now_->taken->step);
   generations_.succeed(now_->plan, now_->taken->step);

@@ -15,8 +15,6 @@ namespace {
 constexpr wire::Loop::Milliseconds kTermToKill{1500};
 // From MPI_Abort to the end of all ranks. It leaves time for the news that another rank has died, which may be why.
 constexpr wire::Loop::Milliseconds kAbortToKill{200};
-constexpr std::size_t kMostFences = 64;         // that servers have entered and that are not complete
-constexpr std::size_t kMostQuestions = 100000;  // unanswered
 }  // namespace
 
 ServedRanks::ServedRanks(wire::Loop& loop, const WorldRequest& request, std::chrono::seconds start, Links links,
@@ -25,8 +23,7 @@ ServedRanks::ServedRanks(wire::Loop& loop, const WorldRequest& request, std::chr
       links_(std::move(links)),
       callbacks_(std::move(callbacks)),
       by_rank_(servers_of(request)),
-      ended_(by_rank_.size(), false),
-      left_(static_cast<int>(by_rank_.size())) {
+      ends_(by_rank_.size()) {
   request_.generation = request.generation;
   request_.name = "espalier-" + wire::fresh_nonce();
   request_.program = request.program;
@@ -45,6 +42,7 @@ ServedRanks::ServedRanks(wire::Loop& loop, const WorldRequest& request, std::chr
     request_.places[at->second.index].ranks.push_back(static_cast<int>(rank));
     request_.places[at->second.index].devices.push_back(devices[rank]);
   }
+  fences_ = Fences(request_.places.size());
   start_ = loop_.after(start, [this, start] {
     std::vector<ServerId> late;
     for (const auto& [id, place] : places_)
@@ -79,7 +77,7 @@ void ServedRanks::came(const ServerId& id) {
   place.there = true;
   // The server of rank 0 says first where all ranks meet.
   if (request_.port == 0 && id != by_rank_.front()) return;
-  if (place.asked || place.gone || stopping_) return;
+  if (place.asked || place.gone || stop_ != Stop::none) return;
   place.asked = true;
   request_.here = static_cast<int>(place.index);
   tell(id, request_);
@@ -91,9 +89,9 @@ void ServedRanks::gone(const ServerId& id, const std::string& why) {
   place.gone = true;
   std::vector<int> lost;
   for (const int rank : request_.places[place.index].ranks) {
-    if (ended_[static_cast<std::size_t>(rank)]) continue;
+    if (ends_.ended(rank)) continue;
     lost.push_back(rank);
-    end_rank(rank, 128 + SIGKILL);
+    ends_.end(rank, 128 + SIGKILL);
   }
   break_fences();
   if (lost.empty()) return;
@@ -108,22 +106,16 @@ void ServedRanks::handle(const ServerId& id, const wire::Frame& frame) {
   };
   if (frame.type == wire::RankEnded::type) {
     const auto ended = wire::from_frame<wire::RankEnded>(frame);
-    if (!own(ended.rank) || ended_[static_cast<std::size_t>(ended.rank)]) return;
+    if (!own(ended.rank) || ends_.ended(ended.rank)) return;
     // MPI calls it an error when a rank leaves without MPI_Finalize: the others may wait for it for ever.
     const int code = ended.code == 0 && !ended.finalized ? 1 : ended.code;
-    end_rank(ended.rank, code);
+    ends_.end(ended.rank, code);
     callbacks_.ended(ended.rank, code);
     if (code != 0 && request_.first) stop_others();
     conclude();
   } else if (frame.type == wire::RankAborted::type) {
-    const auto aborted = wire::from_frame<wire::RankAborted>(frame);
-    if (!own(aborted.rank)) return;
-    if (code_ == 0) code_ = aborted.code == 0 ? 1 : aborted.code & 0xff;
-    if (callbacks_.aborted) callbacks_.aborted(aborted.rank);
-    // MPI_Abort ends all ranks, not only its caller.
-    if (std::exchange(aborted_, true)) return;
-    stopping_ = true;
-    kill_ = loop_.after(kAbortToKill, [this] { signal(SIGKILL); });
+    const auto message = wire::from_frame<wire::RankAborted>(frame);
+    if (own(message.rank)) aborted(message);
   } else if (frame.type == wire::RanksRefused::type) {
     gone(id, id.node + ": " + wire::from_frame<wire::RanksRefused>(frame).reason);
   } else if (frame.type == wire::Rendezvous::type) {
@@ -136,67 +128,61 @@ void ServedRanks::handle(const ServerId& id, const wire::Frame& frame) {
   } else if (frame.type == wire::FenceEntered::type) {
     enter(places_.at(id).index, wire::from_frame<wire::FenceEntered>(frame));
   } else if (frame.type == wire::ModexWanted::type) {
-    auto question = wire::from_frame<wire::ModexWanted>(frame);
-    const auto rank = static_cast<std::size_t>(question.rank);
-    if (question.rank < 0 || rank >= by_rank_.size() || places_.at(by_rank_[rank]).gone ||
-        questions_.size() >= kMostQuestions)
-      return tell(id, wire::ModexFound{request_.generation, question.ticket, false, ""});
-    questions_[++last_question_] = {id, question.ticket};
-    question.ticket = last_question_;
-    tell(by_rank_[rank], question);
+    pass_on(id, wire::from_frame<wire::ModexWanted>(frame));
   } else if (frame.type == wire::ModexFound::type) {
     auto found = wire::from_frame<wire::ModexFound>(frame);
-    const auto at = questions_.find(found.ticket);
-    if (at == questions_.end()) return;
-    const auto [asker, ticket] = at->second;
-    questions_.erase(at);
-    found.ticket = ticket;
-    tell(asker, found);
+    const auto asker = questions_.answer(found.ticket);
+    if (!asker) return;
+    found.ticket = asker->ticket;
+    tell(asker->server, found);
   }
 }
 
-void ServedRanks::end_rank(int rank, int code) {
-  ended_[static_cast<std::size_t>(rank)] = true;
-  --left_;
-  if (code_ == 0) code_ = code;
+// MPI_Abort ends all ranks, not only its caller.
+void ServedRanks::aborted(const wire::RankAborted& message) {
+  ends_.blame(message.code == 0 ? 1 : message.code & 0xff);
+  if (callbacks_.aborted) callbacks_.aborted(message.rank);
+  if (std::exchange(stop_, Stop::aborted) == Stop::aborted) return;
+  kill_ = loop_.after(kAbortToKill, [this] { signal(SIGKILL); });
+}
+
+void ServedRanks::pass_on(const ServerId& asker, wire::ModexWanted question) {
+  const auto rank = static_cast<std::size_t>(question.rank);
+  if (question.rank < 0 || rank >= by_rank_.size() || places_.at(by_rank_[rank]).gone || questions_.full())
+    return tell(asker, wire::ModexFound{request_.generation, question.ticket, false, ""});
+  question.ticket = questions_.ask(asker, question.ticket);
+  tell(by_rank_[rank], question);
 }
 
 // The first generation may be any MPI program, and ends as under mpirun: as a whole.
 void ServedRanks::stop_others() {
-  if (std::exchange(stopping_, true)) return;
+  if (stop_ != Stop::none) return;
+  stop_ = Stop::first_ended;
   signal(SIGTERM);
   kill_ = loop_.after(kTermToKill, [this] { signal(SIGKILL); });
   for (auto& [id, place] : places_) {
     if (place.asked) continue;
     place.gone = true;  // its ranks were never started
     for (const int rank : request_.places[place.index].ranks)
-      if (!ended_[static_cast<std::size_t>(rank)]) end_rank(rank, code_);
+      if (!ends_.ended(rank)) ends_.end(rank, ends_.code());
   }
 }
 
 void ServedRanks::enter(std::size_t place, const wire::FenceEntered& entered) {
-  if (fences_.size() >= kMostFences) throw Error("rank server: too many fences at once");
-  Fence& fence = fences_[entered.number];
-  fence.data[place] = entered.data;
-  if (broken_) return break_fences();
-  if (fence.data.size() < request_.places.size()) return;
-  wire::FenceDone done{request_.generation, entered.number, true, ""};
-  for (const auto& [from, data] : fence.data) done.data += data;  // an encoding byte by byte: what is joined decodes
-  fences_.erase(entered.number);
-  tell_all(done);
+  const auto data = fences_.enter(place, entered.number, entered.data);
+  if (fences_.broken()) return break_fences();
+  if (data) tell_all(wire::FenceDone{request_.generation, entered.number, true, *data});
 }
 
 void ServedRanks::break_fences() {
-  broken_ = true;
-  for (const auto& [number, fence] : fences_) tell_all(wire::FenceDone{request_.generation, number, false, ""});
-  fences_.clear();
+  for (const std::int64_t number : fences_.end()) tell_all(wire::FenceDone{request_.generation, number, false, ""});
 }
 
 void ServedRanks::conclude() {
-  if (left_ > 0) return;
+  if (ends_.left() > 0) return;
   start_.reset();
   kill_.reset();
-  callbacks_.all_ended(code_);
+  callbacks_.all_ended(ends_.code());
 }
 
 }  // namespace espalier::launcher

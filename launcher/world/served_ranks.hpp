@@ -3,9 +3,10 @@
 #pragma once
 
 #include <map>
-#include <optional>
-#include <set>
 
+#include "launcher/world/fences.hpp"
+#include "launcher/world/questions.hpp"
+#include "launcher/world/rank_ends.hpp"
 #include "launcher/world/ranks.hpp"
 #include "planner/wire/loop.hpp"
 #include "planner/wire/rank_messages.hpp"
@@ -29,7 +30,7 @@ class ServedRanks final : public Ranks {
   ServedRanks(const ServedRanks&) = delete;
   ServedRanks& operator=(const ServedRanks&) = delete;
 
-  bool running() const override { return left_ > 0; }
+  bool running() const override { return ends_.left() > 0; }
   void signal(int number) const override;
 
   bool uses(const ServerId& id) const { return places_.contains(id); }
@@ -38,16 +39,16 @@ class ServedRanks final : public Ranks {
   void handle(const ServerId& id, const wire::Frame& frame);  // throws Error
 
  private:
-  struct Fence {
-    std::map<std::size_t, std::string> data;  // by place
-  };
   struct Place {
     std::size_t index = 0;  // in request_.places
     bool there = false;     // its server is
     bool asked = false;     // its ranks were started
     bool gone = false;
   };
-  void end_rank(int rank, int code);
+  // What is done to ranks that are still there.
+  enum class Stop { none, first_ended, aborted };
+  void aborted(const wire::RankAborted& message);
+  void pass_on(const ServerId& asker, wire::ModexWanted question);
   void stop_others();
   void enter(std::size_t place, const wire::FenceEntered& entered);
   void break_fences();
@@ -63,15 +64,10 @@ class ServedRanks final : public Ranks {
   RanksCallbacks callbacks_;
   std::map<ServerId, Place> places_;
   std::vector<ServerId> by_rank_;
-  std::vector<bool> ended_;  // by rank
-  int left_;                 // ranks that have not ended
-  int code_ = 0;             // of the first that failed
-  bool stopping_ = false, aborted_ = false;
-  bool broken_ = false;  // a server is gone: no fence will be complete
-  std::map<std::int64_t, Fence> fences_;
-  // Questions of one server to another: the asker and its ticket, by a ticket of ours.
-  std::map<std::int64_t, std::pair<ServerId, std::int64_t>> questions_;
-  std::int64_t last_question_ = 0;
+  RankEnds ends_;
+  Stop stop_ = Stop::none;
+  Fences fences_{0};  // between places
+  Questions questions_;
   wire::Watch start_, kill_;
 };
 

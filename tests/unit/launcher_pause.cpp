@@ -88,3 +88,21 @@ TEST_CASE("a change whose generation is lost before its first step is told of as
   CHECK(one.reports.front().result == "committed");
   CHECK(one.reports.front().phases_ms.at("resume") == 0);
 }
+
+TEST_CASE("of two changes that are committed before the first step each is reported") {
+  Job one;
+  Change first = committed({{"proposed", 30}, {"ready", 5}, {"asked", 5}, {"boundary", 2}});
+  Change second = committed({{"proposed", 3}, {"ready", 2}, {"asked", 2}, {"boundary", 1}});
+  second.decision.id = 6;
+  one.pause.begin(first);
+  one.pause.begin(second);
+  REQUIRE(one.reports.size() == 1);
+  CHECK(one.reports[0].decision == 5);
+  CHECK(one.reports[0].result == "committed");
+  wire::Step step;
+  step.step = 13;
+  one.pause.stepped(step);
+  REQUIRE(one.reports.size() == 2);
+  CHECK(one.reports[1].decision == 6);
+  CHECK(rounded(one.reports[1].phases_ms.at("boundary")) == 1000);
+}

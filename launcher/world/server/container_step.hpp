@@ -6,13 +6,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "launcher/process/child.hpp"
-#include "launcher/process/entry.hpp"
-#include "launcher/world/server/rank_output.hpp"
-#include "planner/wire/descriptor.hpp"
+#include "launcher/process/longer_waits.hpp"
+#include "launcher/world/server/found_container.hpp"
+#include "launcher/world/server/step_process.hpp"
 
 namespace espalier::launcher {
 
@@ -33,38 +33,30 @@ class ContainerStep {
   // Ranks can enter. After it was true it is false while the container is replaced: its files are removed.
   bool ready() const { return ready_; }
   // The functions below may be called once ready() was true.
-  const Entry& entry() const { return entry_; }
+  const Entry& entry() const { return found_->entry(); }
   // The environment in the container of a rank whose environment outside would be `own` (environment_inside()).
   std::vector<std::string> environment(const std::vector<std::string>& own) const;
   // The numbers that this process's user and group have inside the container.
-  uid_t uid() const { return uid_; }
-  gid_t gid() const { return gid_; }
+  uid_t uid() const { return found_->uid(); }
+  gid_t gid() const { return found_->gid(); }
 
  private:
   void start();
-  void printed(const std::string& text);
+  void find(pid_t pid, int tries);
   void said(const std::string& text);
   void ended(int status);
   void start_again();
-  void find(pid_t pid, int tries);
-  void look_at(pid_t pid);  // throws Error
 
   wire::Loop& loop_;
   const std::vector<std::string> command_;
   Callbacks callbacks_;
-  std::vector<std::string> given_, inside_;  // environments of the step's process
-  wire::Descriptor waiting_;                 // the step's process
-  wire::Descriptor user_, mount_, root_, folder_;
-  Entry entry_;
-  uid_t uid_ = 0;
-  gid_t gid_ = 0;
-  bool ready_ = false;  // the running step's container
-  bool was_ready_ = false;
-  std::string line_, last_words_, problem_;
-  std::unique_ptr<RankOutput> output_, errors_;
-  std::unique_ptr<Child> process_;
-  wire::Loop::Milliseconds wait_{};  // before the next step
-  wire::Watch again_, finds_, limit_;
+  const std::vector<std::string> given_;  // environment of the step's process
+  std::optional<FoundContainer> found_;   // the newest that was ready
+  bool ready_ = false;                    // the running step's container
+  std::string last_words_, problem_;
+  std::unique_ptr<StepProcess> process_;
+  LongerWaits waits_;  // before the next step
+  wire::Watch finds_, limit_;
 };
 
 }  // namespace espalier::launcher

@@ -1,13 +1,10 @@
 #include "launcher/world/server/rank_server.hpp"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
 #include "launcher/node/directory.hpp"
@@ -18,8 +15,6 @@ namespace espalier::launcher {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int kMissedHeartbeats = 10;
-constexpr std::chrono::seconds kFindLauncher{10};
 
 // Slurm ends a step by signals to all of its processes. What they mean is the launcher's to say.
 wire::Descriptor catch_signals() {
@@ -32,7 +27,14 @@ wire::Descriptor catch_signals() {
 
 }  // namespace
 
-RankServer::RankServer(RankServerSettings settings) : settings_(std::move(settings)), signals_(catch_signals()) {
+RankServer::RankServer(RankServerSettings settings)
+    : settings_(std::move(settings)),
+      signals_(catch_signals()),
+      launcher_(loop_, settings_.heartbeat,
+                {[this] {
+                   return wire::RankServerHello{settings_.job, settings_.node, ::getpid()};
+                 },
+                 [this](const wire::Frame& frame) { handle(frame); }, [this] { loop_.stop(); }}) {
   const fs::path own = fs::path(settings_.directory) / ("ranks-" + std::to_string(settings_.job));
   in_use_ = use_generation_directory(own);
   PmixServer::Callbacks on;
@@ -40,32 +42,26 @@ RankServer::RankServer(RankServerSettings settings) : settings_(std::move(settin
     fence(name, ticket, data);
   };
   on.wanted = [this](const std::string& name, int rank, std::int64_t ticket) { wanted(name, rank, ticket); };
-  const auto world_with = [this](const std::string& name, int rank) -> HostedWorld* {
-    HostedWorld* const world = world_of(generation_of(name));
-    return world != nullptr && world->has(rank) ? world : nullptr;
+  on.connected = [this](const std::string& name, int rank) {
+    if (HostedWorld* const world = worlds_.with(name, rank)) world->connected(rank);
   };
-  on.connected = [world_with](const std::string& name, int rank) {
-    if (HostedWorld* const world = world_with(name, rank)) world->connected(rank);
-  };
-  on.finalized = [world_with](const std::string& name, int rank) {
-    if (HostedWorld* const world = world_with(name, rank)) world->finalized(rank);
+  on.finalized = [this](const std::string& name, int rank) {
+    if (HostedWorld* const world = worlds_.with(name, rank)) world->finalized(rank);
   };
   on.aborted = [this](const std::string& name, int rank, int code) {
-    tell(wire::RankAborted{generation_of(name), rank, code});
+    launcher_.tell(wire::RankAborted{worlds_.generation_of(name), rank, code});
   };
   const std::string name = settings_.node + "." + std::to_string(settings_.job);
   pmix_ = std::make_unique<PmixServer>(loop_, name, own.string(), std::move(on));
 }
 
 int RankServer::run() {
-  watches_.push_back(loop_.on_readable(signals_.get(), [this] { take_signals(); }));
-  watches_.push_back(loop_.every(settings_.heartbeat, [this] { beat(); }));
+  signalled_ = loop_.on_readable(signals_.get(), [this] { take_signals(); });
   prepare_node();
   loop_.run();
   worlds_.clear();
   setup_.reset();
-  alive_.reset();
-  container_.reset();
+  container_.end();
   std::error_code ignored;
   if (!settings_.with_launcher) {  // the launcher removes its own
     fs::remove_all(fs::path(settings_.directory) / ("ranks-" + std::to_string(settings_.job)), ignored);
@@ -96,48 +92,19 @@ void RankServer::give_up(const std::string& why) {
 }
 
 void RankServer::make_container() {
-  const std::string fifo = fifo_of(settings_);
-  ::unlink(fifo.c_str());  // of a server before this one
-  if (::mkfifo(fifo.c_str(), 0600) == 0) alive_ = wire::Descriptor(::open(fifo.c_str(), O_RDWR | O_CLOEXEC));
-  if (alive_.get() < 0)
-    throw Error(fifo + ": " + std::strerror(errno) + "; launch.work_dir must be able to hold a FIFO");
   ContainerStep::Callbacks on;
   on.ready = [this] {
-    if (!dialler_) return find_launcher();
+    if (!launcher_.dialled()) return find_launcher();
     spares_.start_anew();  // they are in a container whose files are removed
-    for (wire::RunRanks& request : std::exchange(waiting_, {})) run_ranks(std::move(request));
+    for (wire::RunRanks& request : container_.take_waiting()) run_ranks(std::move(request));
   };
   on.failed = [this](const std::string& why) { give_up(why + "; check the image and its options"); };
-  container_ = std::make_unique<ContainerStep>(loop_, settings_.container, std::move(on));
+  container_.start(loop_, fifo_of(settings_), settings_.container, std::move(on));
 }
 
 void RankServer::find_launcher() {
-  watches_.push_back(loop_.after(kFindLauncher, [this] {
-    if (!connection_) loop_.stop();
-  }));
-  dialler_ = wire::dial_tcp(
-      loop_, {wire::Service::ranks, settings_.anchor, settings_.token, {::getuid()}}, settings_.host, settings_.port,
-      [this](const wire::ConnectionPtr& made) { connected(made); }, [](const std::string&) {});
-}
-
-void RankServer::connected(const wire::ConnectionPtr& connection) {
-  if (connection_) return loop_.stop();  // the first one was lost
-  connection_ = connection;
-  missed_ = 0;
-  connection->on_frame = [this](const wire::Frame& frame) {
-    missed_ = 0;
-    try {
-      handle(frame);
-    } catch (const Error& error) {
-      std::fprintf(stderr, "espalier: ranks: %s\n", error.what());
-      loop_.stop();
-    }
-  };
-  connection->on_closed = [this](const std::string&) {
-    connection_.reset();
-    loop_.stop();
-  };
-  connection->send(wire::RankServerHello{settings_.job, settings_.node, ::getpid()});
+  launcher_.dial({wire::Service::ranks, settings_.anchor, settings_.token, {::getuid()}}, settings_.host,
+                 settings_.port);
 }
 
 void RankServer::handle(const wire::Frame& frame) {
@@ -147,10 +114,10 @@ void RankServer::handle(const wire::Frame& frame) {
   if (frame.type == wire::KeepSpares::type) return keep_spares(wire::from_frame<wire::KeepSpares>(frame));
   if (frame.type == wire::SignalRanks::type) {
     const auto message = wire::from_frame<wire::SignalRanks>(frame);
-    if (const HostedWorld* const world = world_of(message.generation)) world->signal(message.number);
+    if (const HostedWorld* const world = worlds_.of(message.generation)) world->signal(message.number);
   } else if (frame.type == wire::FenceDone::type) {
     const auto done = wire::from_frame<wire::FenceDone>(frame);
-    HostedWorld* const world = world_of(done.generation);
+    HostedWorld* const world = worlds_.of(done.generation);
     if (world == nullptr || !world->tickets.contains(done.number)) return;
     pmix_->answer(world->tickets.at(done.number), done.complete, wire::text_to_bytes(done.data));
     world->tickets.erase(done.number);
@@ -158,9 +125,7 @@ void RankServer::handle(const wire::Frame& frame) {
     const auto found = wire::from_frame<wire::ModexFound>(frame);
     pmix_->answer(found.ticket, found.found, wire::text_to_bytes(found.data));
   } else if (frame.type == wire::OutputTaken::type) {
-    on_the_way_ -= wire::from_frame<wire::OutputTaken>(frame).bytes;
-    if (on_the_way_ < wire::kMostOutput)
-      for (const auto& [generation, world] : worlds_) world->pause_output(false);
+    worlds_.passed_on(wire::from_frame<wire::OutputTaken>(frame).bytes);
   } else if (frame.type == wire::GiveBack::type || frame.type == wire::Refused::type) {
     loop_.stop();
   }
@@ -168,9 +133,9 @@ void RankServer::handle(const wire::Frame& frame) {
 }
 
 void RankServer::run_ranks(wire::RunRanks request) {
-  if (container_ && !container_->ready()) return waiting_.push_back(std::move(request));
+  if (container_.is_replaced()) return container_.wait(std::move(request));
   try {
-    if (worlds_.contains(request.generation)) throw Error("they run already");
+    if (worlds_.of(request.generation) != nullptr) throw Error("they run already");
     if (request.here < 0 || static_cast<std::size_t>(request.here) >= request.places.size() ||
         request.places[static_cast<std::size_t>(request.here)].ranks.empty() || request.program.empty())
       throw Error("the request names no rank or no program");
@@ -178,7 +143,7 @@ void RankServer::run_ranks(wire::RunRanks request) {
     if (std::find(ranks.begin(), ranks.end(), 0) != ranks.end()) {
       request.address = own_address(request.network, settings_.node);
       request.port = unused_port();
-      tell(wire::Rendezvous{request.generation, request.address, request.port});
+      launcher_.tell(wire::Rendezvous{request.generation, request.address, request.port});
     }
     const auto made = use_generation_directory(request.directory);
     // MPI's shared memory files are numbered by the rank's place on its server, and another server of the same node
@@ -187,13 +152,13 @@ void RankServer::run_ranks(wire::RunRanks request) {
     fs::create_directory(request.directory);
     if (setup_) request.environment = setup_->changes().applied(request.environment);
     HostedWorld::Callbacks on;
-    on.ended = [this](const wire::RankEnded& ended) { tell(ended); };
+    on.ended = [this](const wire::RankEnded& ended) { launcher_.tell(ended); };
     on.wrote = [this](const wire::RankOutput& output) { wrote(output); };
-    worlds_[request.generation] = std::make_unique<HostedWorld>(loop_, *pmix_, spares_, request, own_variables(),
-                                                                container_.get(), std::move(on));
+    worlds_.add(request.generation, std::make_unique<HostedWorld>(loop_, *pmix_, spares_, request, own_variables(),
+                                                                  container_.step(), std::move(on)));
   } catch (const Error& error) {
-    worlds_.erase(request.generation);
-    tell(wire::RanksRefused{request.generation, error.what()});
+    worlds_.remove(request.generation);
+    launcher_.tell(wire::RanksRefused{request.generation, error.what()});
   }
 }
 
@@ -207,12 +172,12 @@ std::vector<std::string> RankServer::own_variables() const {
 
 void RankServer::keep_spares(wire::KeepSpares request) {
   if (setup_) request.environment = setup_->changes().applied(request.environment);
-  spares_.keep(std::move(request), own_variables(), container_.get(), !worlds_.empty());
+  spares_.keep(std::move(request), own_variables(), container_.step(), !worlds_.empty());
 }
 
 void RankServer::end(int generation) {
-  std::erase_if(waiting_, [&](const wire::RunRanks& one) { return one.generation == generation; });
-  if (worlds_.erase(generation) == 0 || settings_.with_launcher) return;
+  container_.forget(generation);
+  if (!worlds_.remove(generation) || settings_.with_launcher) return;
   // Another server of this node may still use the directory above.
   const fs::path shared = fs::path(settings_.directory) / ("g" + std::to_string(generation));
   std::error_code ignored;
@@ -222,57 +187,38 @@ void RankServer::end(int generation) {
 
 // PMIx asks for the fences of a world in the same order on every server.
 void RankServer::fence(const std::string& name, std::int64_t ticket, const std::string& data) {
-  const int generation = generation_of(name);
-  HostedWorld* const world = world_of(generation);
-  if (world == nullptr || !connection_) return pmix_->answer(ticket, false, "");
+  const int generation = worlds_.generation_of(name);
+  HostedWorld* const world = worlds_.of(generation);
+  if (world == nullptr || !launcher_.connected()) return pmix_->answer(ticket, false, "");
   const std::int64_t number = world->next_fence();
   world->tickets[number] = ticket;
-  tell(wire::FenceEntered{generation, number, wire::bytes_to_text(data)});
+  launcher_.tell(wire::FenceEntered{generation, number, wire::bytes_to_text(data)});
 }
 
 void RankServer::wanted(const std::string& name, int rank, std::int64_t ticket) {
-  const int generation = generation_of(name);
-  if (generation < 0 || !connection_) return pmix_->answer(ticket, false, "");
-  tell(wire::ModexWanted{generation, rank, ticket});
+  const int generation = worlds_.generation_of(name);
+  if (generation < 0 || !launcher_.connected()) return pmix_->answer(ticket, false, "");
+  launcher_.tell(wire::ModexWanted{generation, rank, ticket});
 }
 
 void RankServer::answer_wanted(const wire::ModexWanted& question) {
-  const HostedWorld* const world = world_of(question.generation);
+  const HostedWorld* const world = worlds_.of(question.generation);
   if (world == nullptr || !world->has(question.rank))
-    return tell(wire::ModexFound{question.generation, question.ticket, false, ""});
+    return launcher_.tell(wire::ModexFound{question.generation, question.ticket, false, ""});
   pmix_->look_up(world->name(), question.rank, [this, question](bool known, const std::string& data) {
-    tell(wire::ModexFound{question.generation, question.ticket, known, wire::bytes_to_text(data)});
+    launcher_.tell(wire::ModexFound{question.generation, question.ticket, known, wire::bytes_to_text(data)});
   });
 }
 
 void RankServer::wrote(const wire::RankOutput& output) {
-  tell(output);
-  on_the_way_ += static_cast<std::int64_t>(output.text.size());
-  if (on_the_way_ >= wire::kMostOutput)
-    for (const auto& [generation, world] : worlds_) world->pause_output(true);
-}
-
-void RankServer::beat() {
-  if (!connection_) return;
-  if (++missed_ > kMissedHeartbeats) return loop_.stop();
-  tell(wire::Heartbeat{});
+  launcher_.tell(output);
+  worlds_.sent(output.text.size());
 }
 
 void RankServer::take_signals() {
   signalfd_siginfo info;
   while (::read(signals_.get(), &info, sizeof info) == sizeof info)
-    if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGURG) tell(wire::Notice{settings_.job});
-}
-
-HostedWorld* RankServer::world_of(int generation) const {
-  const auto at = worlds_.find(generation);
-  return at == worlds_.end() ? nullptr : at->second.get();
-}
-
-int RankServer::generation_of(const std::string& name) const {
-  for (const auto& [generation, world] : worlds_)
-    if (world->name() == name) return generation;
-  return -1;
+    if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGURG) launcher_.tell(wire::Notice{settings_.job});
 }
 
 }  // namespace espalier::launcher

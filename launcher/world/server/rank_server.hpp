@@ -2,15 +2,14 @@
 // ranks, sends their output to the launcher, and kills them when the launcher is gone.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "launcher/world/server/container_step.hpp"
-#include "launcher/world/server/hosted_world.hpp"
+#include "launcher/world/server/hosted_worlds.hpp"
+#include "launcher/world/server/launcher_link.hpp"
+#include "launcher/world/server/node_container.hpp"
 #include "launcher/world/server/node_setup.hpp"
-#include "planner/wire/server.hpp"
 
 namespace espalier::launcher {
 
@@ -50,7 +49,6 @@ class RankServer {
   void make_container();
   void give_up(const std::string& why);
   void find_launcher();
-  void connected(const wire::ConnectionPtr& connection);
   void handle(const wire::Frame& frame);
   void run_ranks(wire::RunRanks request);
   std::vector<std::string> own_variables() const;
@@ -60,32 +58,19 @@ class RankServer {
   void wanted(const std::string& name, int rank, std::int64_t ticket);
   void answer_wanted(const wire::ModexWanted& question);
   void wrote(const wire::RankOutput& output);
-  void beat();
   void take_signals();
-  HostedWorld* world_of(int generation) const;
-  int generation_of(const std::string& name) const;  // -1: none
-  template <class Message>
-  void tell(const Message& message) {
-    if (connection_) connection_->send(message);
-  }
 
-  RankServerSettings settings_;
+  const RankServerSettings settings_;
   wire::Loop loop_;
   wire::Descriptor signals_, in_use_;
-  wire::Descriptor alive_;  // the container's step ends when it is closed
-  // Requests that came while the container is replaced. The launcher ends each one that waits too long (EndRanks).
-  std::vector<wire::RunRanks> waiting_;
   std::unique_ptr<PmixServer> pmix_;
-  std::unique_ptr<NodeSetup> setup_;          // none: the node needs no preparation
-  std::unique_ptr<ContainerStep> container_;  // outlives the ranks
+  std::unique_ptr<NodeSetup> setup_;  // none: the node needs no preparation
+  NodeContainer container_;           // outlives the ranks
   SpareRanks spares_{loop_};
-  std::map<int, std::unique_ptr<HostedWorld>> worlds_;  // by generation
-  std::unique_ptr<wire::Dialler> dialler_;
-  wire::ConnectionPtr connection_;
-  std::vector<wire::Watch> watches_;
-  int missed_ = 0;               // heartbeats of the launcher
-  int code_ = 0;                 // what run() returns
-  std::int64_t on_the_way_ = 0;  // bytes of output that the launcher has not passed on yet
+  HostedWorlds worlds_;
+  LauncherLink launcher_;
+  wire::Watch signalled_;
+  int code_ = 0;  // what run() returns
 };
 
 }  // namespace espalier::launcher

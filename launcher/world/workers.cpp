@@ -1,0 +1,60 @@
+#include "launcher/world/workers.hpp"
+
+#include <algorithm>
+
+#include "planner/core/error.hpp"
+
+namespace espalier::launcher {
+
+void Workers::close() {
+  for (auto& [rank, worker] : workers_) worker.connection->close();
+}
+
+void Workers::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello, bool in_place) {
+  const std::size_t size = places_.size();
+  if (hello.rank < 0 || static_cast<std::size_t>(hello.rank) >= size)
+    throw Error("worker: rank " + std::to_string(hello.rank) + " is not of a world of " + std::to_string(size));
+  if (!workers_.try_emplace(hello.rank, Worker{connection, hello.node, in_place}).second)
+    throw Error("worker: rank " + std::to_string(hello.rank) + " is connected already");
+}
+
+void Workers::assign(const wire::Assign& assignment) {
+  assignment_ = assignment;
+  for (const auto& [rank, worker] : workers_) give_assignment(rank);
+}
+
+void Workers::give_assignment(int rank) {
+  if (!assignment_) return;
+  wire::Assign own = *assignment_;
+  own.device = places_.at(static_cast<std::size_t>(rank));
+  workers_.at(rank).connection->send(own);
+}
+
+void Workers::send_all(const wire::Frame& frame) const {
+  for (const auto& [rank, worker] : workers_) worker.connection->send(frame);
+}
+
+std::vector<int> Workers::silent() {
+  std::vector<int> ranks;
+  for (auto& [rank, worker] : workers_)
+    if (worker.beats && !worker.done && ++worker.missed > kMissedHeartbeats) ranks.push_back(rank);
+  return ranks;
+}
+
+bool Workers::ready(int rank) {
+  workers_.at(rank).ready = true;
+  return all(&Worker::ready);
+}
+
+std::vector<int> Workers::ranks() const {
+  std::vector<int> ranks;
+  for (const auto& [rank, worker] : workers_) ranks.push_back(rank);
+  return ranks;
+}
+
+bool Workers::all(bool Worker::*flag) const {
+  return all_there() &&
+         std::all_of(workers_.begin(), workers_.end(), [flag](const auto& one) { return one.second.*flag; });
+}
+
+}  // namespace espalier::launcher

@@ -1,0 +1,62 @@
+// The workers of one generation that have said hello: their connections, what each is told, and whether they are heard
+// from. Runs on the loop.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/wire/messages.hpp"
+#include "planner/wire/server.hpp"
+
+namespace espalier::launcher {
+
+class Workers {
+ public:
+  static constexpr int kMissedHeartbeats = 10;  // after which a worker is silent
+
+  // `places`: by rank, the place of its GPU among those that it sees.
+  explicit Workers(std::vector<int> places) : places_(std::move(places)) {}
+
+  // Takes over an authenticated worker's connection. `in_place`: as in its capabilities. Throws Error when the hello
+  // does not fit.
+  void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello, bool in_place);
+  void assign(const wire::Assign& assignment);  // to those that are there and to those that come
+  void give_assignment(int rank);               // nothing when there is none yet
+  void send_all(const wire::Frame& frame) const;
+  void close();  // the connections
+
+  void heard(int rank) { workers_.at(rank).missed = 0; }
+  void beats(int rank) { workers_.at(rank).beats = true; }  // it sends heartbeats
+  // Once every heartbeat interval. Those that send heartbeats and were not heard for too many of them.
+  std::vector<int> silent();
+  bool ready(int rank);  // it can train. True: all can
+  void done(int rank) { workers_.at(rank).done = true; }
+  void told(int rank) { workers_.at(rank).told = true; }  // why it leaves
+
+  bool none() const { return workers_.empty(); }
+  bool all_there() const { return workers_.size() == places_.size(); }
+  bool knows(int rank) const { return workers_.contains(rank); }
+  bool is_done(int rank) const { return workers_.at(rank).done; }
+  bool has_told(int rank) const { return workers_.at(rank).told; }
+  bool all_done() const { return all(&Worker::done); }
+  bool all_replan_in_place() const { return all(&Worker::in_place); }
+  std::vector<int> ranks() const;
+  const std::string& node(int rank) const { return workers_.at(rank).node; }
+
+ private:
+  struct Worker {
+    wire::ConnectionPtr connection;
+    std::string node;
+    bool in_place = false, ready = false, done = false, told = false, beats = false;
+    int missed = 0;  // heartbeats
+  };
+  bool all(bool Worker::*flag) const;
+
+  const std::vector<int> places_;
+  std::map<int, Worker> workers_;  // by rank
+  std::optional<wire::Assign> assignment_;
+};
+
+}  // namespace espalier::launcher
