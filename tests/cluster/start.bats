@@ -181,6 +181,9 @@ P
   wait_for 60 "an extension runs" eval '[ -n "$(squeue -h -p elastic -t R -o %i)" ]'
   as_user scancel "$(squeue -h -p elastic -o %i | head -n 1)"
   wait_for 120 "A trains" stepped_past A 5
+  # It has not tried to start wide once more. Steps that the wide generation did while the extension's notice ran count.
+  [ "$(sed '/--> running$/q' "$BOX/home/A.out" | grep -c 'extension [0-9]* of [0-9]* GPUs on .* submitted')" = 1 ]
+  wait_for 60 "A trains on its own GPUs" grep -qE '"gpus":2[,}]' "$BOX/home/A.jsonl"
   same_losses A
   as_user scancel "$A"
   leaves_nothing
