@@ -206,7 +206,7 @@ void Planner::recall(LiveJob& live) {
   live.recalled_on = site_;
   live.recalled_for = live.job.model;
   const std::string job = description(live.job);
-  if (!job.empty() && live.profiles.settled() && live.profiles.coefficients(*site_)) return;
+  if (!job.empty() && live.profiles.settled() && live.profiles.coefficients(*site_)) return expect_rail(live);
   live.recalled_rows.clear();
   if (job.empty()) return;
   const bool restored = restore(live);

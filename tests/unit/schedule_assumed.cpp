@@ -63,33 +63,3 @@ TEST_CASE("a growth that holds over the whole range goes ahead, and says so") {
         std::string::npos);
   CHECK(decisions[0].reason.find("memory") == std::string::npos);
 }
-
-TEST_CASE("a growth to a second node waits where it needs links that nobody measured to be as fast as assumed") {
-  // 96 ms on one GPU. A second replica on another node leaves 48 ms, and the gradients' sum of 1 byte/ms adds to it.
-  const auto input_with = [](double sum_ms, bool assumed) {
-    ElasticJob one = job(10, "n1", {0}, 2);
-    one.accuracy = Accuracy::relaxed;
-    one.parallel.micro_batches = 1;
-    one.plan = uniform_plan(1, 1, 8, 4, 1, {{"n1", 0}});
-    PlanningInput input = input_of({node("n1", 1), node("n2", 1)}, {one});
-    JobCoefficients known = model_sizes(one.model, {}, 1);
-    known.tp_degrees = {1};
-    known.gpu[0] = {1, 2, 0.01, 1, false, false, false, false};
-    count_as_measured(known);
-    known.assumed_rail = assumed;
-    known.param_bytes = sum_ms * 10e6 / 8;  // of 8 layers over 10 GB/s, in a ring of two
-    known.param_optim_bytes = known.weight_bytes = 1;
-    known.first.param_bytes = known.last.param_bytes = 0;
-    known.last.compute_layers = 0;
-    input.coefficients[10] = known;
-    return input;
-  };
-  CHECK(decide(input_with(30, false)).size() == 1);
-  const auto scheduler = make_suika_scheduler(bold());
-  CHECK(scheduler->decide(input_with(30, true)).empty());
-  REQUIRE(scheduler->weighed().size() == 1);
-  CHECK(scheduler->weighed()[0].verdict.find("assumed (network)") != std::string::npos);
-  const auto goes = decide(input_with(5, true));
-  REQUIRE(goes.size() == 1);
-  CHECK(goes[0].reason.find("over the whole range of what is assumed (network)") != std::string::npos);
-}

@@ -57,7 +57,7 @@ ScaleOut Payoff::best_of(const Player& one) const {
 }
 
 Pessimist& pessimist(Player& one) {
-  if (!one.pessimist) one.pessimist = std::make_shared<Pessimist>(one.virtual_job->problem(), *one.job->plan);
+  if (!one.pessimist) one.pessimist = std::make_shared<Pessimist>(one.virtual_job->problem());
   return *one.pessimist;
 }
 

@@ -9,32 +9,9 @@
 namespace espalier {
 namespace {
 
-constexpr double kSlowerLinks = 2;
-
-Hardware with_worst(Hardware hardware, bool links) {
+Hardware without_memory_limits(Hardware hardware) {
   for (GpuType& type : hardware.types) type.memory_bytes = 1e30;
-  for (NodeKind& kind : hardware.kinds)
-    if (links) kind.nic_bandwidth /= kSlowerLinks;
   return hardware;
-}
-
-JobCoefficients worst_of(const JobCoefficients& job, bool links) {
-  JobCoefficients worst = worst_of_assumed(job);
-  if (links) worst.rail_ms_per_byte *= kSlowerLinks;
-  return worst;
-}
-
-bool on_one_node(const Plan& plan) {
-  const auto ranks = plan.ranks();
-  return std::all_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return gpu.node == ranks.front().node; });
-}
-
-bool on_one_node(const PlanSketch& sketch) {
-  const int node = sketch.stages.front().pieces.front().node;
-  for (const StageSketch& stage : sketch.stages)
-    for (const Piece& piece : stage.pieces)
-      if (piece.node != node) return false;
-  return true;
 }
 
 std::vector<bool> types_of(const PlanSketch& sketch, std::size_t count) {
@@ -48,18 +25,15 @@ std::vector<bool> types_of(const PlanSketch& sketch, std::size_t count) {
 
 }  // namespace
 
-Pessimist::Pessimist(const Problem& problem, const Plan& present)
-    : links_(problem.job.assumed_rail && on_one_node(present)),
-      expected_(problem.job),
-      worst_(worst_of(problem.job, links_)),
+Pessimist::Pessimist(const Problem& problem)
+    : expected_(problem.job),
+      worst_(worst_of_assumed(problem.job)),
       topology_(problem.topology),
-      hardware_(with_worst(problem.hardware, links_)),
+      hardware_(without_memory_limits(problem.hardware)),
       evaluator_(Problem{hardware_, topology_, worst_, problem.bounds, problem.forms}) {}
 
-bool Pessimist::doubts_links(const PlanSketch& next) const { return links_ && !on_one_node(next); }
-
 bool Pessimist::doubts(const PlanSketch& next) const {
-  return doubts_links(next) || gain_is_assumed(expected_, types_of(next, expected_.gpu.size())) ||
+  return gain_is_assumed(expected_, types_of(next, expected_.gpu.size())) ||
          std::any_of(next.stages.begin(), next.stages.end(),
                      [&](const StageSketch& stage) { return !degree_is_measured(expected_, stage.tp); });
 }
@@ -69,7 +43,6 @@ std::string Pessimist::doubted(const PlanSketch& next) const {
   std::string names;
   for (const CoefficientState& state : coefficient_states(expected_, hardware_)) {
     if (state.measured || state.name == "memory") continue;
-    if (state.name == "network" && !doubts_links(next)) continue;
     const auto dot = state.name.find('.');
     const int type = dot == std::string::npos ? -1 : hardware_.type_index(state.name.substr(dot + 1));
     if (type >= 0 && !types[static_cast<std::size_t>(type)]) continue;

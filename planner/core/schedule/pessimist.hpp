@@ -11,9 +11,8 @@ namespace espalier {
 class Pessimist {
  public:
   // `problem`: the job's, with its expected coefficients. Hardware and topology must outlive this
-  // object. `present`: the plan that runs. Where it lies on one node, and no sum between nodes was
-  // measured, links between nodes may be half as fast as assumed.
-  Pessimist(const Problem& problem, const Plan& present);
+  // object.
+  explicit Pessimist(const Problem& problem);
 
   // Whether the gain of `next` depends on anything that is only assumed.
   bool doubts(const PlanSketch& next) const;
@@ -25,12 +24,9 @@ class Pessimist {
   double ms(const Plan& plan) const;
 
  private:
-  bool doubts_links(const PlanSketch& next) const;
-
-  const bool links_;  // they are in doubt for a plan that uses some
   const JobCoefficients expected_, worst_;
   const Topology& topology_;
-  const Hardware hardware_;  // without limits of memory, and with the slower links
+  const Hardware hardware_;  // without limits of memory
   Evaluator evaluator_;
 };
 
