@@ -27,7 +27,7 @@ long tasks_of(std::string_view range) {
   if (range.empty()) return 1;
   if (!take(range, '-') || !take_number(range, last)) return 0;
   if (take(range, ':') && !take_number(range, step)) return 0;
-  return !range.empty() || last < first || step < 1 ? 0 : (last - first) / step + 1;
+  return !range.empty() || last < first || step < 1 ? 0 : std::min<long>((last - first) / step, kMostArrayTasks) + 1;
 }
 
 }  // namespace

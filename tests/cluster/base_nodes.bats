@@ -1,5 +1,5 @@
 # The base of a movable job on two nodes: a move to two others, and the loss of one node. The launcher runs on n3 or n4.
-# box: -n 4 -y a100 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
+# box: -n 4 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # limit: 900
 # each: 300
 # beside
