@@ -47,7 +47,11 @@ void Notices::answer() {
       if (const GpuId gpu{holding.node, index}; std::find(kept.begin(), kept.end(), gpu) == kept.end())
         kept.push_back(gpu);
   const auto plan = plan_on_subset(job, kept, &callbacks_.known());
-  if (!plan) return cannot_stay(job, static_cast<int>(kept.size()), taken);
+  if (!plan) {
+    std::set<JobId> going = taken;
+    if (before != 0) going.insert(before);
+    return cannot_stay(job, static_cast<int>(kept.size()), going);
+  }
   decision.plan = *plan;
   decision.candidates = weighed_against(callbacks_.known(), job, *plan);
   decision.predicted_step_seconds = decision.candidates.back().predicted_step_seconds;
@@ -101,21 +105,22 @@ bool Notices::too_late_for(const std::set<JobId>& taken) {
   return true;
 }
 
-// No plan on the GPUs that stay: the job trains until Slurm takes the others, and then the recovery ends it.
-void Notices::cannot_stay(const ElasticJob& job, int left, const std::set<JobId>& taken) {
-  if (!taken.empty() && std::includes(given_up_.begin(), given_up_.end(), taken.begin(), taken.end())) return;
+// No plan on the GPUs that stay: the job trains until the others are gone, and then the recovery ends it. This is said
+// once for each job that goes.
+void Notices::cannot_stay(const ElasticJob& job, int left, const std::set<JobId>& going) {
+  if (std::includes(given_up_.begin(), given_up_.end(), going.begin(), going.end())) return;
   if (left < job.floor_gpus)
     spdlog::error(
         "espalier: launch: {} GPUs would be left, and MIN of --elastic is {}: a checkpoint is asked for (without "
-        "checkpoint.directory none is written), and the job ends when Slurm takes the other GPUs; submit the job again "
+        "checkpoint.directory none is written), and the job ends when the other GPUs are gone; submit the job again "
         "to go on from its newest checkpoint",
         left, job.floor_gpus);
   else
     spdlog::error(
         "espalier: launch: no plan fits on the {} GPUs that remain: a checkpoint is asked for (without "
-        "checkpoint.directory none is written), and the job ends when Slurm takes the others",
+        "checkpoint.directory none is written), and the job ends when the others are gone",
         left);
-  give_up(taken);
+  give_up(going);
 }
 
 void Notices::give_up(const std::set<JobId>& taken) {

@@ -39,7 +39,7 @@ class Notices {
 
  private:
   bool too_late_for(const std::set<JobId>& taken);
-  void cannot_stay(const ElasticJob& job, int left, const std::set<JobId>& taken);
+  void cannot_stay(const ElasticJob& job, int left, const std::set<JobId>& going);
   void give_up(const std::set<JobId>& taken);  // they go before the job can leave them
   void move_to(const std::vector<Holding>& base);
 

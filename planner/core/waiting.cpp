@@ -14,6 +14,9 @@ namespace {
 // it is chosen last.
 constexpr double kUnknownWorth = 1e9;
 
+// At all places for one array, in one decision. The next decision goes on with the tasks that still wait.
+constexpr int kMostLooks = 64;
+
 struct HeldExtension {
   JobId elastic = 0, extension = 0;
   int gpus = 0;
@@ -289,7 +292,8 @@ WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& op
     }
     ESPALIER_INVARIANT(std::is_sorted(job.only_nodes.begin(), job.only_nodes.end()));
     const auto [need, nodes] = per_node_need(job, places);
-    for (int left = std::max(1, job.tasks); left > 0;) {
+    int looks = 0;
+    for (int left = std::max(1, job.tasks); left > 0 && looks < kMostLooks; ++looks) {
       const auto chosen = choose(job, places, need, nodes, options.as_printed);
       const bool at_once =
           std::all_of(chosen.begin(), chosen.end(), [](const Offer& offer) { return offer.release.empty(); });

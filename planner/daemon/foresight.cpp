@@ -59,7 +59,8 @@ std::optional<Foresight> if_it_started(const SlurmSnapshot& slurm, JobId waiting
   const auto entry = std::find_if(cluster.waiting.begin(), cluster.waiting.end(),
                                   [&](const WaitingJob& job) { return job.id == waiting; });
   const WaitingJob request = entry == cluster.waiting.end() ? WaitingJob() : *entry;
-  if (entry != cluster.waiting.end()) cluster.waiting.erase(entry);
+  // One task of an array starts; the others wait on.
+  if (entry != cluster.waiting.end() && --entry->tasks < 1) cluster.waiting.erase(entry);
 
   std::vector<NodeView*> nodes;
   for (NodeView& node : cluster.nodes)

@@ -116,8 +116,9 @@ std::vector<std::string> growth_obstacles(const JobView& live, const std::map<Jo
   int idle = 0;
   for (const NodeView& node : slurm->cluster.nodes) idle += node.idle_gpus();
   if (idle == 0) list.push_back("no GPU is idle");
-  if (!slurm->cluster.waiting.empty())
-    list.push_back(std::to_string(slurm->cluster.waiting.size()) + " waiting job(s) come first for GPUs they can use");
+  long tasks = 0;
+  for (const WaitingJob& one : slurm->cluster.waiting) tasks += one.tasks;
+  if (tasks > 0) list.push_back(std::to_string(tasks) + " waiting job(s) come first for GPUs they can use");
   return list;
 }
 

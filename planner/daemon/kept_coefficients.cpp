@@ -36,6 +36,11 @@ Json kept_coefficients(const JobCoefficients& job, const Hardware& hardware) {
   return json;
 }
 
+Json shown_coefficients(Json kept) {
+  if (kept.is_object()) kept.erase("bandwidths");
+  return kept;
+}
+
 bool kept_with(const Json& bandwidths, const Hardware& hardware) {
   if (bandwidths.is_null()) return true;
   const Json now = bandwidths_of(hardware);

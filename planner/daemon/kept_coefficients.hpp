@@ -14,6 +14,9 @@ namespace espalier {
 // coefficients_json(), and as "bandwidths" those against which sums of gradients were inverted.
 Json kept_coefficients(const JobCoefficients& job, const Hardware& hardware);
 
+// As they are shown, and as coefficients_from() reads them.
+Json shown_coefficients(Json kept);
+
 // Whether the cluster still has `bandwidths`. Kinds of nodes may have joined. Null, as in records of older versions:
 // they count as unchanged. Throws where the record is none of kept_coefficients().
 bool kept_with(const Json& bandwidths, const Hardware& hardware);

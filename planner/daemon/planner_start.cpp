@@ -76,6 +76,7 @@ std::optional<DeadlineForecast> Planner::forecast(const LiveJob& live, RankOrder
   FirstPlan first = first_plan(job, *site_, coefficients, order);
   job.plan = std::move(first.plan);
   job.step_seconds = first.ms / 1000;
+  const int most_ever = job.max_gpus;
   NodeNames closed;
   if (const SlurmJob* anchor = slurm.alive(job.id)) {
     const AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
@@ -84,7 +85,7 @@ std::optional<DeadlineForecast> Planner::forecast(const LiveJob& live, RankOrder
     closed = OpenNodes(slurm, {&slow_nodes_, &unfit_nodes_}, settings_.rules).closed_to(live, job, *anchor);
   }
   return deadline_forecast(job, *site_, coefficients, measured.has_value(), clock_seconds(),
-                           live.start_seconds.value_or(0), closed ? *closed : std::vector<std::string>());
+                           live.start_seconds.value_or(0), closed ? *closed : std::vector<std::string>(), most_ever);
 }
 
 // With coefficients of a job like it the new job may start on idle GPUs at once. Without them it

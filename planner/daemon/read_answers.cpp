@@ -6,6 +6,7 @@
 #include "planner/daemon/answers_json.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/growth_obstacles.hpp"
+#include "planner/daemon/kept_coefficients.hpp"
 
 namespace espalier {
 namespace {
@@ -46,7 +47,7 @@ Json ReadAnswers::described(JobId id, const Asked& asked) {
     json = describe_job(stored->job, false, stored->ended);
   }
   const Json known = store_.coefficients(id).value_or(Json::object());
-  json["coefficients"] = known.value("values", Json(nullptr));
+  json["coefficients"] = shown_coefficients(known.value("values", Json(nullptr)));
   json["coefficients_settled"] = known.value("settled", false);
   json["coefficients_measured"] = known.value("measured", Json::object());
   json["coefficients_source"] = describe_source(known);

@@ -5,6 +5,7 @@
 #include "planner/core/model/assumed_range.hpp"
 #include "planner/daemon/answers_json.hpp"
 #include "planner/daemon/clock.hpp"
+#include "planner/daemon/kept_coefficients.hpp"
 #include "planner/daemon/read_answers.hpp"
 
 namespace espalier {
@@ -37,7 +38,7 @@ Json describe(const Knowledge& row, bool values) {
                         {"plans", row.profiled->plans.size()},
                         {"device_seconds", row.profiled->device_seconds}};
   if (row.profiled && values) json["profiled"]["foreseen"] = row.profiled->foreseen;
-  if (values) json["coefficients"] = row.coefficients;
+  if (values) json["coefficients"] = shown_coefficients(row.coefficients);
   return json;
 }
 

@@ -199,7 +199,9 @@ class CudaDevice : public Device {
   }
   void wait() override { must_run(::cudaDeviceSynchronize(), "waiting for the GPU"); }
   void check() const override {
+    must_run(::cudaSetDevice(index_), "choosing a GPU");  // each thread has its own current GPU
     const cudaError_t own = ::cudaStreamQuery(nullptr);
+    ::cudaGetLastError();  // that work goes on is told as an error, which no later call may find
     if (loses_device(own)) must_run(own, "asking the GPU for its error");
   }
   bool nearly_full() const override { return gpu_nearly_full(); }

@@ -182,7 +182,7 @@ void sum_up(const std::vector<const Way*>& sound, const std::map<std::string, st
     const Group& group = *telling(groups, type, crossing);
     const bool told = group.rails.contains(group.nearest());
     if (all.size() > 1) {
-      findings.rails[type] = {rail_of(group, crossing), told ? group.nics() : 0};
+      findings.rails[type] = {rail_of(group, crossing), told && group.nics() != group.streams ? group.nics() : 0};
       continue;
     }
     findings.nic_gb_s = rail_of(group, crossing);

@@ -56,21 +56,22 @@ JobCoefficients at_their_fastest(JobCoefficients job) {
 }
 
 // Milliseconds of a step at least. Whether the job's limits allow a plan that comes near does not count.
-double least_ms(const ElasticJob& job, const Site& site, const JobCoefficients& coefficients,
-                const std::vector<NodeGpus>& held, const std::vector<NodeGpus>& rest) {
+double least_ms(const Site& site, const JobCoefficients& coefficients, const std::vector<NodeGpus>& held,
+                const std::vector<NodeGpus>& rest, int most) {
   std::vector<int> gpus(site.hardware.types.size(), 0);
   for (const auto* part : {&held, &rest})
     for (const NodeGpus& one : *part)
       for (const std::int16_t gpu : one.gpus)
         ++gpus[static_cast<std::size_t>(site.topology.gpu_types(one.node)[static_cast<std::size_t>(gpu)])];
-  return least_step_ms(at_their_fastest(coefficients), site.hardware, std::move(gpus), job.max_gpus);
+  return least_step_ms(at_their_fastest(coefficients), site.hardware, std::move(gpus), most);
 }
 
 }  // namespace
 
 std::optional<DeadlineForecast> deadline_forecast(const ElasticJob& job, const Site& site,
                                                   const JobCoefficients& coefficients, bool measured, double now,
-                                                  double start_seconds, std::span<const std::string> closed) {
+                                                  double start_seconds, std::span<const std::string> closed,
+                                                  int most_ever) {
   if (job.total_steps <= 0 || !job.plan || job.step_seconds <= 0) return std::nullopt;
   const auto end_at = [&](double step_seconds) {
     return now + start_seconds + static_cast<double>(job.total_steps) * step_seconds;
@@ -82,9 +83,12 @@ std::optional<DeadlineForecast> deadline_forecast(const ElasticJob& job, const S
   const auto held = held_gpus(held_by(job, site));
   int own = 0;
   for (const NodeGpus& one : held) own += static_cast<int>(one.gpus.size());
+  // Whatever nodes and limits stand in the way now: they may be gone in an hour.
+  const int most = std::max({own, job.max_gpus, most_ever});
+  forecast.least_end =
+      std::min(forecast.own_end, end_at(least_ms(site, coefficients, held, others(site, held, {}), most) / 1000));
   if (job.max_gpus <= own || job.held) return forecast;
   const std::vector<NodeGpus> rest = others(site, held, closed);
-  forecast.least_end = std::min(forecast.own_end, end_at(least_ms(job, site, coefficients, held, rest) / 1000));
   const auto virtual_job =
       VirtualJob::make(job, std::shared_ptr<const Site>(std::shared_ptr<void>(), &site), coefficients);
   if (!virtual_job) return forecast;  // its own GPUs are all that can be told of

@@ -18,7 +18,8 @@ struct DeadlineForecast {
   int own_gpus = 0, best_gpus = 0;
   // The coefficients were measured on a job like it. False: they are of the GPUs' data sheets.
   bool measured = false;
-  // No plan on any GPUs that it may have ends before this (model/least_time.hpp), what is assumed counting as fast.
+  // No plan on any of the cluster's GPUs ends before this (model/least_time.hpp), with the computation of types and TP
+  // degrees that is assumed counting as fast.
   // Only a deadline before it is surely missed: the search for best_end is a short one. 0: not told, by a planner of
   // another version.
   double least_end = 0;
@@ -27,10 +28,13 @@ struct DeadlineForecast {
 
 // `job`: with its model, its own GPUs in `anchor`, and `plan`, whose step takes `step_seconds`. GPUs beyond its own are
 // the cluster's nearest ones, whoever uses them now, but on nodes of `closed` (sorted), where it gets none. A held job
-// gets none anywhere. `start_seconds`: from `now` to the first step. nullopt: its number of steps is not known.
+// gets none anywhere. For least_end neither counts, and `most_ever` is the most GPUs that it can have when today's
+// limits are gone; 0: its maximum. `start_seconds`: from `now` to the first step. nullopt: its number of steps is not
+// known.
 std::optional<DeadlineForecast> deadline_forecast(const ElasticJob& job, const Site& site,
                                                   const JobCoefficients& coefficients, bool measured, double now,
-                                                  double start_seconds, std::span<const std::string> closed = {});
+                                                  double start_seconds, std::span<const std::string> closed = {},
+                                                  int most_ever = 0);
 
 // "20 min to its deadline: 30 min on its 2 GPUs, 12 min on 8, by what a job like it measured"
 std::string describe(const DeadlineForecast& forecast, double deadline, double now);
