@@ -107,9 +107,8 @@ void Launcher::stepped(const wire::Step& step) {
   generation_zero_.stepped(step, hand_off_.pause().start_seconds());
   hand_off_.pause().stepped(step);
   recovery_.stepped();
-  const int generation = generations_.number();
-  if (program_.wants_spares(generation))
-    rank_servers_.keep_spares(context_.program, clean_environment(socket_.environment(generation)));
+  if (generations_.next() == nullptr && program_.wants_spares(generations_.last_number()))
+    rank_servers_.keep_spares(context_.program, clean_environment(socket_.environment(generations_.number())));
   steps_.stepped(step);
   earlier_.stepped(step);
   movable_.stepped();

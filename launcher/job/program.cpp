@@ -42,8 +42,8 @@ void Program::hello(const wire::Hello& hello, bool of_current) {
 
 bool Program::data_only() const { return told_.model.family == kDataFamily; }
 
-bool Program::wants_spares(int generation) {
-  return told_.spare && config_.spares && std::exchange(spares_generation_, generation) != generation;
+bool Program::wants_spares(int started) {
+  return told_.spare && config_.spares && std::exchange(spares_after_, started) != started;
 }
 
 }  // namespace espalier::launcher

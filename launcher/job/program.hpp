@@ -33,8 +33,9 @@ class Program {
   void hello(const wire::Hello& hello, bool of_current);
   // Generation 0 starts once more: its first hello counts anew.
   void start_anew() { speaks_ = false; }
-  // Called after a step of `generation`: whether spares are to be started now. True once for each generation.
-  bool wants_spares(int generation);
+  // Called after a step while no generation starts. `started`: the last generation that was started, which may have
+  // been given up. Whether spares are to be started now: true once for each.
+  bool wants_spares(int started);
 
   bool speaks_protocol() const { return speaks_; }
   bool elastic() const { return elastic_; }
@@ -54,7 +55,7 @@ class Program {
   wire::Description told_;
   int start_seconds_ = 0;
   bool speaks_ = false, elastic_ = true;
-  int spares_generation_ = -1;  // the last one after whose first step spares were asked for
+  int spares_after_ = -1;  // the last generation after whose start spares were asked for
   wire::Watch limit_;
 };
 

@@ -145,9 +145,13 @@ void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankS
     lose(id, "the rank server on " + id.node + " was lost");
   };
   connection->send(wire::Heartbeat{});
-  for (const auto& [generation, world] : std::map(worlds_))
-    if (world->uses(id)) world->came(id);
-  send_spares(server);
+  bool starts_ranks = false;  // they need the node's cores now; keep_spares() follows when their generation trains
+  for (const auto& [generation, world] : std::map(worlds_)) {
+    if (!world->uses(id)) continue;
+    starts_ranks = true;
+    world->came(id);
+  }
+  if (!starts_ranks) send_spares(server);
 }
 
 void RankServers::keep_spares(const std::vector<std::string>& program, const std::vector<std::string>& environment) {

@@ -52,7 +52,8 @@ class RankServers {
   // Starts the ranks of a generation, each as soon as its server is there. Throws Error.
   std::unique_ptr<Ranks> run(const WorldRequest& request, RanksCallbacks callbacks);
   // From now on each server keeps as many spares of the program as it has GPUs (KeepSpares), also servers that come
-  // later. Called again after each change, it replaces those that were used.
+  // later and start no ranks at once. A server starts no more spares once it starts ranks of a generation: call this
+  // again when that generation trains, or was given up.
   void keep_spares(const std::vector<std::string>& program, const std::vector<std::string>& environment);
   // For the end of the job: the servers are told to end; left() when those that this object has started have.
   void leave();

@@ -73,7 +73,9 @@ TEST_CASE("a program that says no hello in time runs without elasticity") {
   CHECK_FALSE(job.program.elastic());
 }
 
-TEST_CASE("spares are wanted once a generation, of a program that can be started ahead, on a site that allows it") {
+TEST_CASE(
+    "spares are wanted once after each generation that was started, of a program that can be started ahead, on a site "
+    "that allows it") {
   Job job;
   job.config.spares = true;
   CHECK_FALSE(job.program.wants_spares(0));

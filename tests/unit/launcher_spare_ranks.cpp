@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 #include "launcher/world/server/spare_origin.hpp"
@@ -63,6 +65,43 @@ TEST_CASE("a spare of the job's own program becomes a rank") {
   const std::string path = "/tmp/espalier-spare-" + std::to_string(::getpid());
   CHECK(outcome({"/bin/bash", "-c", kProgram, path}, path) == "rank 3\n");
   ::unlink(path.c_str());
+}
+
+TEST_CASE("while a generation starts, no spare is started; the next request starts them") {
+  wire::Loop loop;
+  SpareRanks spares(loop);
+  const auto folder = std::filesystem::temp_directory_path() / ("espalier-spares-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  const auto until = [&](const std::function<bool()>& condition) {
+    const auto look = loop.every(10ms, [&] {
+      if (condition()) loop.stop();
+    });
+    const auto limit = loop.after(60s, [&] { loop.stop(); });
+    loop.run();
+    return condition();
+  };
+  wire::KeepSpares request;
+  request.count = 3;
+  // The n-th one has loaded when the file "go<n>" is there, and then makes the file "loaded<n>".
+  request.program = {"/bin/bash", "-c",
+                     R"(: > "$0/$$"; n=$(ls "$0" | grep -c '^[0-9]'); until [ -e "$0/go$n" ]; do sleep 0.01; done; )"
+                     R"(printf r >&"$ESPALIER_SPARE"; : > "$0/loaded$n"; read -r who <&"$ESPALIER_SPARE"; exit)",
+                     folder};
+  request.environment = {"PATH=/usr/bin:/bin"};
+  request.folder = "/";
+  std::ofstream(folder / "go1").close();
+  spares.keep(request, {}, nullptr, true);
+  REQUIRE(until([&] { return spares.count() == 2; }));  // one after the other
+  spares.hold();
+  CHECK(spares.take(request.program, "/", {"WHO=rank 3"}));
+  std::ofstream(folder / "go2").close();
+  REQUIRE(until([&] { return std::filesystem::exists(folder / "loaded2"); }));
+  int turns = 0;  // of the loop: the word of the second one has been read
+  until([&] { return ++turns > 5; });
+  CHECK(spares.count() == 1);
+  spares.keep(request, {}, nullptr, true);
+  CHECK(until([&] { return spares.count() == 2; }));
+  std::filesystem::remove_all(folder);
 }
 
 TEST_CASE("a program behind a script is no spare: the script may have set variables by the rank") {

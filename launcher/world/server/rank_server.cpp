@@ -151,6 +151,7 @@ void RankServer::run_ranks(wire::RunRanks request) {
     request.directory = (fs::path(request.directory) / std::to_string(settings_.job)).string();
     fs::create_directory(request.directory);
     if (setup_) request.environment = setup_->changes().applied(request.environment);
+    spares_.hold();
     HostedWorld::Callbacks on;
     on.ended = [this](const wire::RankEnded& ended) { launcher_.tell(ended); };
     on.wrote = [this](const wire::RankOutput& output) { wrote(output); };

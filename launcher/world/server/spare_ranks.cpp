@@ -29,6 +29,7 @@ void SpareRanks::keep(wire::KeepSpares request, const std::vector<std::string>& 
   local_ = local;
   container_ = container;
   gently_ = gently;
+  held_ = false;
   start_next();
 }
 
@@ -38,6 +39,7 @@ void SpareRanks::start_anew() {
 }
 
 void SpareRanks::start_next() {
+  if (held_) return;
   if (container_ != nullptr && !container_->ready()) return;  // start_anew() follows
   while (!scripted_ && spares_.size() < static_cast<std::size_t>(std::max(0, wanted_.count))) {
     const bool loads = std::any_of(spares_.begin(), spares_.end(), [](const Spare& one) { return !one.is_loaded; });

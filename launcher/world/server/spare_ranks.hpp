@@ -42,6 +42,8 @@ class SpareRanks {
             bool gently);
   // Others in their place.
   void start_anew();
+  // A generation starts here: no more spares are started until keep(). They would take its ranks' cores.
+  void hold() { held_ = true; }
   // A spare of that program, which goes on with `environment`; nullopt when there is none.
   std::optional<RankProcess> take(const std::vector<std::string>& program, const std::string& folder,
                                   const std::vector<std::string>& environment);
@@ -63,6 +65,7 @@ class SpareRanks {
   std::vector<std::string> local_;
   const ContainerStep* container_ = nullptr;
   bool gently_ = true;
+  bool held_ = false;
   bool direct_ = false;    // one of wanted_.program has loaded, and no script stood between
   bool scripted_ = false;  // a script stands between: no more of this program
   std::list<Spare> spares_;
