@@ -26,7 +26,7 @@ class Session {
   // ---- the start, in this order
   void hello(const wire::Frame& hello) { control_.send(hello); }
   wire::Assign assignment();
-  void ready() { control_.send(wire::Ready{}); }
+  void ready(const wire::Ready& ready = {}) { control_.send(ready); }
   // With a source: load(), given() where load() says `giving`, loaded().
   wire::Load load();
   void given();

@@ -10,6 +10,7 @@
 #include "torchrt/comm/peer_error.hpp"
 #include "torchrt/description.hpp"
 #include "torchrt/device/device_error.hpp"
+#include "torchrt/device/gpu_islands.hpp"
 #include "torchrt/device/memory_error.hpp"
 #include "torchrt/handoff/arrive.hpp"
 #include "torchrt/handoff/leave.hpp"
@@ -56,7 +57,7 @@ class Worker {
     take_part();
     prepare();
     serve();
-    session_.ready();
+    session_.ready(wire::Ready{gpu_islands()});
     const std::int64_t done = source_ ? load() : done_;
     session_.committed();
     if (arrival_) arrival_->release(*server_);

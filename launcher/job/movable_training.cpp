@@ -47,7 +47,7 @@ void MovableTraining::take_over(const std::vector<Holding>& holdings, const std:
   }
   rooms_.rank_servers.start();
   rooms_.generation_zero.skip();
-  rooms_.generations.take_over(left->last_generation + kUntold, *left->source);
+  rooms_.generations.take_over(left->last_generation + kUntold, *left->source, left->gpu_islands);
   for (const Holding& held : rooms_.extensions.holdings(false)) {
     const auto used = [&](const auto& of) { return uses(of.plan, held); };
     if (!used(*left->source) && std::none_of(left->source->earlier.begin(), left->source->earlier.end(), used))
@@ -123,6 +123,7 @@ void MovableTraining::tell_keepers() {
   now.description = rooms_.program.told();
   now.accuracy = context.accuracy;
   now.last_generation = rooms_.generations.last_number();
+  now.gpu_islands = rooms_.generations.gpu_islands();
   if (callbacks_.phase() != JobPhase::launching)
     now.source = wire::Assign::Source{rooms_.generations.number(), rooms_.generations.plan(), true, 0,
                                       rooms_.generations.earlier().list()};

@@ -32,6 +32,12 @@ std::unique_ptr<World> Generations::make(int number, const Plan& plan, bool firs
   request.generation = number;
   request.gpus = plan.ranks();
   request.holdings = callbacks_.holdings();
+  std::erase_if(gpu_islands_, [&](const auto& known) {
+    return std::none_of(request.holdings.begin(), request.holdings.end(), [&](const Holding& holding) {
+      return islands_key({holding.node, holding.job}) == known.first;
+    });
+  });
+  request.islands = gpu_islands_;
   request.program = context_.program;
   request.network = context_.config.network;
   request.directory = directory_.generation(number).string();
@@ -43,6 +49,9 @@ std::unique_ptr<World> Generations::make(int number, const Plan& plan, bool firs
   WorldCallbacks on;
   on.hello = [this](const wire::Hello& hello) {
     callbacks_.hello(hello, current_ && hello.generation == current_->generation());
+  };
+  on.islands = [this, servers = servers_of(request)](int rank, const std::vector<int>& islands) {
+    gpu_islands_[islands_key(servers.at(static_cast<std::size_t>(rank)))] = islands;
   };
   on.step = [this, is_current](const wire::Step& step) {
     if (is_current()) callbacks_.step(step);
@@ -75,7 +84,8 @@ void Generations::go_on_after(int last) {
   begin_over();
 }
 
-void Generations::take_over(int last, const wire::Assign::Source& running) {
+void Generations::take_over(int last, const wire::Assign::Source& running, const wire::GpuIslands& islands) {
+  gpu_islands_ = islands;
   last_number_ = std::max(last, running.generation);
   number_ = running.generation;
   plan_ = running.plan;

@@ -48,6 +48,7 @@ class Generations {
   const Plan& plan() const { return plan_; }        // of the running one
   void set_plan(const Plan& plan) { plan_ = plan; }
   const EarlierGenerations& earlier() const { return earlier_; }
+  const wire::GpuIslands& gpu_islands() const { return gpu_islands_; }
   // A generation may lack memory that another one has on the same GPUs: there is another one, or was until just now.
   bool crowded() const;
 
@@ -57,8 +58,8 @@ class Generations {
   void begin_over();
   // An earlier launcher of the job was lost, and had started generations up to `last`. Generation numbers go on there.
   void go_on_after(int last);
-  // The same, and `running` was its running generation, of which only state is left.
-  void take_over(int last, const wire::Assign::Source& running);
+  // The same, and `running` was its running generation, of which only state is left. `islands`: what it knew of GPUs.
+  void take_over(int last, const wire::Assign::Source& running, const wire::GpuIslands& islands);
   // The ranks of the next generation. They take the state of `source`; without: they start from the newest checkpoint.
   // Throws Error.
   void start_next(const Plan& plan, const std::optional<wire::Assign::Source>& source);
@@ -84,7 +85,8 @@ class Generations {
   Callbacks callbacks_;
   std::unique_ptr<World> current_, next_, leaving_;
   Plan plan_;
-  int number_ = 0, last_number_ = 0;                       // of the running one; last number given out
+  wire::GpuIslands gpu_islands_;      // of what the job has, or had when the last generation started
+  int number_ = 0, last_number_ = 0;  // of the running one; last number given out
   std::chrono::steady_clock::time_point crowded_until_{};  // when another one was last beside the running one
 };
 

@@ -1,11 +1,16 @@
 #include "launcher/world/placement.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {
 namespace {
+
+// Slurm gives no job such a number. An island's number is this less its lowest GPU, so that a node has each once.
+constexpr JobId kIslands = UINT32_MAX - 16;
 
 const Holding& holding_of(const WorldRequest& request, const GpuId& gpu) {
   for (const Holding& holding : request.holdings)
@@ -35,10 +40,23 @@ std::vector<int> visible_places(const WorldRequest& request) {
 
 wire::GpuJobs jobs_of(const WorldRequest& request) {
   wire::GpuJobs jobs;
-  for (const Holding& holding : request.holdings)
-    for (const int index : holding.gpus) jobs[holding.node + "/" + std::to_string(index)] = holding.job;
+  for (const Holding& holding : request.holdings) {
+    const auto found = request.islands.find(islands_key({holding.node, holding.job}));
+    // A rank that does not see all GPUs of its job cannot tell which is which.
+    const bool told = found != request.islands.end() && found->second.size() == holding.gpus.size();
+    std::vector<int> gpus = holding.gpus;
+    std::sort(gpus.begin(), gpus.end());
+    std::map<int, int> first;  // by island: the lowest of its GPUs
+    for (std::size_t place = 0; told && place < gpus.size(); ++place)
+      first.try_emplace(found->second[place], gpus[place]);
+    for (std::size_t place = 0; place < gpus.size(); ++place)
+      jobs[holding.node + "/" + std::to_string(gpus[place])] =
+          first.size() < 2 ? holding.job : kIslands - static_cast<JobId>(first.at(found->second[place]));
+  }
   return jobs;
 }
+
+std::string islands_key(const ServerId& server) { return server.node + "/" + std::to_string(server.job); }
 
 std::vector<std::string> step_command(JobId job, const std::string& node, int gpus, bool binds_cpus,
                                       const std::vector<std::string>& program) {

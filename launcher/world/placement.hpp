@@ -14,6 +14,7 @@ struct WorldRequest {
   int generation = 0;
   std::vector<GpuId> gpus;        // rank r runs on gpus[r]
   std::vector<Holding> holdings;  // of the anchor and all extensions the plan uses
+  wire::GpuIslands islands = {};  // of those, as ranks have said
   std::vector<std::string> program;
   std::vector<std::string> environment;  // "NAME=value", whole
   std::string directory;                 // per-generation scratch
@@ -37,8 +38,12 @@ std::vector<ServerId> servers_of(const WorldRequest& request);
 // that job's. Throws Error when a GPU belongs to no holding.
 std::vector<int> visible_places(const WorldRequest& request);
 
-// By "node/index": the Slurm job of each GPU of the holdings.
+// By "node/index", of each GPU of the holdings: its Slurm job, or another number where request.islands tells GPUs of
+// the job apart.
 wire::GpuJobs jobs_of(const WorldRequest& request);
+
+// The key of a server in wire::GpuIslands.
+std::string islands_key(const ServerId& server);
 
 // The srun that runs `program` as a step of `job` with all its GPUs on the node.
 std::vector<std::string> step_command(JobId job, const std::string& node, int gpus, bool binds_cpus,

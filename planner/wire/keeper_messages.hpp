@@ -24,6 +24,7 @@ struct Continuation {
   int last_generation = 0;  // the highest number that a generation was given
   // The running generation, as a recovery names it. Absent: none has trained.
   std::optional<Assign::Source> source;
+  GpuIslands gpu_islands = {};  // as the job's ranks have said. May be absent
 };
 
 // The first message of a keeper.

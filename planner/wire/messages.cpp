@@ -55,7 +55,9 @@ void visit(Known& m, Visitor& v) {
   v("basis", m.basis);
 }
 template <class Visitor>
-void visit(Ready&, Visitor&) {}
+void visit(Ready& m, Visitor& v) {
+  v.maybe("gpu_islands", m.gpu_islands);
+}
 template <class Visitor>
 void visit(Step& m, Visitor& v) {
   v("step", m.step), v("loss", m.loss), v("seconds", m.seconds), v("tokens_per_second", m.tokens_per_second);
@@ -119,7 +121,7 @@ template <class Visitor>
 void visit(Continuation& m, Visitor& v) {
   v("restarts", m.restarts), v("number", m.number), v("base", m.base), v("program", m.program);
   v("description", m.description), v("accuracy", m.accuracy), v("last_generation", m.last_generation);
-  v("source", m.source);
+  v("source", m.source), v.maybe("gpu_islands", m.gpu_islands);
 }
 template <class Visitor>
 void visit(RankServerHello& m, Visitor& v) {

@@ -43,6 +43,9 @@ struct Description {
 // Everything slow is done: contexts, communicators, buffers, old state mapped, first batch.
 struct Ready {
   static constexpr const char* type = "ready";
+  // Of the GPUs that the rank's process can see, in the order of Assign::device: those with the same number reach each
+  // other's memory. May be absent: all do.
+  std::vector<int> gpu_islands = {};
 };
 
 // After each optimizer step, from rank 0 only.
@@ -107,7 +110,12 @@ struct Failed {
 
 // ---- launcher -> worker -------------------------------------------------------------------------------------------
 
-// The Slurm job of each GPU that the job has, by "node/index".
+// By "node/job": of the GPUs that a Slurm job has on a node, those with the same number reach each other's memory
+// (Ready::gpu_islands). Not there: all do, or no rank has run there.
+using GpuIslands = std::map<std::string, std::vector<int>>;
+
+// By "node/index", of each GPU that the job has: its Slurm job. GPUs of one Slurm job that do not reach each other's
+// memory have other numbers instead, the same for those that do.
 using GpuJobs = std::map<std::string, JobId>;
 
 // Who this rank is. With `source`, its state comes from the generation before, else from initialisation.
@@ -132,8 +140,8 @@ struct Assign {
   Accuracy accuracy = Accuracy::bitwise;  // the job's; wins over the training configuration
   // Which of the GPUs that the rank's process can see is its own, the lowest index of Slurm's first. May be absent.
   std::optional<int> device = {};
-  // Processes reach memory of GPUs of their own Slurm job only. Both generations of a hand-off are told the same. May
-  // be absent: a node's GPUs reach each other.
+  // Processes reach memory of GPUs with the same number only. Both generations of a hand-off are told the same. May be
+  // absent: a node's GPUs reach each other.
   GpuJobs jobs = {};
 };
 

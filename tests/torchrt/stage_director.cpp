@@ -28,6 +28,7 @@
 #include "planner/core/profile_check.hpp"
 #include "planner/wire/handshake.hpp"
 #include "planner/wire/server.hpp"
+#include "tests/torchrt/director_gpus.hpp"
 #include "tests/torchrt/play_script.hpp"
 #include "tests/torchrt/process_marks.hpp"
 
@@ -45,6 +46,7 @@ struct Generation {
   int number = -1;
   pid_t mpirun = -1;
   Plan plan;
+  GpuJobs jobs;
   ModelShape model;
   std::map<int, ConnectionPtr> ranks;
   std::map<int, pid_t> processes;   // by rank
@@ -93,6 +95,7 @@ class Director {
     generation = Generation();
     generation.number = number;
     generation.plan = plan;
+    generation.jobs = gpus_.jobs();
     started_ = Clock::now();
     for (const GpuId& gpu : plan.ranks())
       if (std::unique_ptr<launcher::Vault>& vault = vaults_[gpu.node]; !vault)
@@ -181,11 +184,8 @@ class Director {
       self->on_closed = [](const std::string&) {};
       std::erase(waiting_, self);
       Assign assign;
-      const GpuId gpu = generation.plan.ranks().at(static_cast<std::size_t>(hello.rank));
-      if (const int gpus = variable_number("STAGE_DIRECTOR_GPUS"); gpus > 0)
-        assign.device = (gpu.node[0] - 'a') * gpus + gpu.index;
-      if (const int gpus = variable_number("STAGE_DIRECTOR_JOB_GPUS"); gpus > 0) assign.device = gpu.index % gpus;
-      assign.jobs = jobs();
+      assign.device = gpus_.place(generation.plan.ranks().at(static_cast<std::size_t>(hello.rank)));
+      assign.jobs = generation.jobs;
       assign.plan = generation.plan;
       assign.accuracy = accuracy_;
       if (&generation == &next_ && !acts_[next_act_].restart)
@@ -193,21 +193,6 @@ class Director {
       self->send(assign);
     };
     connection->on_closed = [](const std::string&) {};
-  }
-
-  static int variable_number(const char* variable) {
-    const char* const text = std::getenv(variable);
-    return text != nullptr ? std::atoi(text) : 0;
-  }
-
-  // Of all GPUs of four nodes, where each Slurm job has a few GPUs of a node.
-  static GpuJobs jobs() {
-    GpuJobs jobs;
-    const int gpus = variable_number("STAGE_DIRECTOR_JOB_GPUS");
-    for (char node = 'a'; gpus > 0 && node <= 'd'; ++node)
-      for (int index = 0; index < 8; ++index)
-        jobs[std::string(1, node) + "/" + std::to_string(index)] = 100 * (node - 'a') + index / gpus;
-    return jobs;
   }
 
   template <class Message>
@@ -236,6 +221,8 @@ class Director {
     if (frame.type == Failed::type && !is_next && dying() && from_frame<Failed>(frame).peer) return;
     if (frame.type == Failed::type)
       return fail("rank " + std::to_string(rank) + ": " + from_frame<Failed>(frame).message);
+    if (frame.type == Ready::type)
+      gpus_.heard(generation.plan.ranks().at(static_cast<std::size_t>(rank)), from_frame<Ready>(frame));
     if (frame.type == Ready::type && all_said(generation, frame.type)) is_next ? on_next_ready() : commit_first();
     if (frame.type == Profiled::type) on_profile(generation, rank, from_frame<Profiled>(frame).profile);
     if (frame.type == Step::type) on_step(from_frame<Step>(frame));
@@ -371,7 +358,7 @@ class Director {
     awaiting_ = true;
     standing_ = 0;
     giving_ = false;
-    tell(current_, Switch{plan, generation, jobs()});
+    tell(current_, Switch{plan, generation, generation == next_.number ? next_.jobs : gpus_.jobs()});
   }
 
   void leave() {
@@ -568,6 +555,7 @@ class Director {
   bool leaving_ = false;  // the switch ends the play
   bool recovering_ = false;
   std::vector<Assign::Source::Earlier> earlier_;
+  DirectorGpus gpus_;
   Accuracy accuracy_ = Accuracy::bitwise;
   std::map<std::string, std::unique_ptr<launcher::Vault>> vaults_;  // by node name, as in plans
   Watch recovery_, late_;

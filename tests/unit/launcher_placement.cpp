@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "launcher/world/placement.hpp"
 #include "planner/core/error.hpp"
@@ -51,6 +52,26 @@ TEST_CASE("every GPU of the job has its Slurm job, used or not") {
   std::size_t held = 0;
   for (const Holding& holding : request().holdings) held += holding.gpus.size();
   CHECK(jobs.size() == held);
+}
+
+TEST_CASE("GPUs of one job that do not reach each other's memory have numbers of their own") {
+  WorldRequest r = request();
+  r.holdings = {{10, "n1", {3, 0, 1, 2}}, {11, "n1", {4, 5}}, {12, "n2", {0, 1, 2}}};
+  r.islands = {{"n1/10", {0, 0, 1, 1}}, {"n1/11", {7, 7}}, {"n3/12", {0, 1, 2}}};
+  wire::GpuJobs jobs = jobs_of(r);
+  CHECK(jobs.at("n1/0") == jobs.at("n1/1"));
+  CHECK(jobs.at("n1/2") == jobs.at("n1/3"));
+  CHECK(jobs.at("n1/0") != jobs.at("n1/2"));
+  CHECK(jobs.at("n1/0") != 10);
+  CHECK(jobs.at("n1/4") == 11);  // all reach each other
+  CHECK(jobs.at("n1/5") == 11);
+  CHECK(jobs.at("n2/0") == 12);  // what is known is of another node
+  r.islands = {{"n1/10", {0, 1, 2, 3}}, {"n1/11", {0, 1}}, {"n2/12", {0, 1}}};
+  jobs = jobs_of(r);
+  std::set<JobId> numbers;
+  for (int gpu = 0; gpu < 6; ++gpu) numbers.insert(jobs.at("n1/" + std::to_string(gpu)));
+  CHECK(numbers.size() == 6);
+  CHECK(jobs.at("n2/1") == 12);  // the rank did not see all GPUs of its job
 }
 
 TEST_CASE("a rank's GPU is counted among those of the job whose step it runs in") {

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <functional>
+
+#include "torchrt/device/gpu_islands.hpp"
 #include "torchrt/handoff/gpu_reach.hpp"
 #include "torchrt/handoff/handoff_plan.hpp"
 
@@ -88,4 +91,17 @@ TEST_CASE("what lies with a job that leaves is given in the old world") {
   const HandoffPlan plan = between(two, one, {{"n1/0", 7}});
   CHECK_FALSE(plan.routes.old_world.empty());
   CHECK(plan.routes.new_world.empty());
+}
+
+TEST_CASE("islands: GPUs that all reach each other; empty where all do") {
+  const auto all = [](int, int) { return true; };
+  const auto none = [](int, int) { return false; };
+  CHECK(islands(0, none).empty());
+  CHECK(islands(1, none).empty());
+  CHECK(islands(4, all).empty());
+  CHECK(islands(3, none) == std::vector<int>{0, 1, 2});
+  CHECK(islands(4, [](int a, int b) { return a % 2 == b % 2; }) == std::vector<int>{0, 1, 0, 1});
+  const auto neighbours = [](int a, int b) { return a - b == 1 || b - a == 1; };
+  CHECK(islands(4, neighbours) == std::vector<int>{0, 0, 1, 1});
+  CHECK(islands(2, std::less<>()) == std::vector<int>{0, 1});  // one way only
 }

@@ -146,6 +146,23 @@ TEST_CASE("an assignment and a switch may say whose the GPUs are") {
   CHECK_THROWS_AS(from_frame<Switch>(frame), Error);
 }
 
+TEST_CASE("`ready` may say which GPUs reach each other, and a continuation keeps that") {
+  Frame frame = to_frame(Ready{{0, 0, 1}});
+  CHECK(from_frame<Ready>(frame).gpu_islands == std::vector<int>{0, 0, 1});
+  frame.body["gpu_islands"] = {0.5};
+  CHECK_THROWS_AS(from_frame<Ready>(frame), Error);
+  frame.body.erase("gpu_islands");
+  CHECK(from_frame<Ready>(frame).gpu_islands.empty());
+  Continuation kept;
+  kept.gpu_islands = {{"n1/7", {0, 1}}};
+  frame = to_frame(kept);
+  CHECK(from_frame<Continuation>(frame).gpu_islands == kept.gpu_islands);
+  frame.body.erase("gpu_islands");
+  CHECK(from_frame<Continuation>(frame).gpu_islands.empty());
+  frame.body["gpu_islands"] = {{"n1/7", "all"}};
+  CHECK_THROWS_AS(from_frame<Continuation>(frame), Error);
+}
+
 TEST_CASE("a generation goes on with the plan of `resume`, or with its own") {
   const Plan plan = uniform_plan(2, 1, 4, 8, 2, {{"n1", 0}, {"n1", 1}});
   Frame frame = to_frame(Resume{});

@@ -23,9 +23,10 @@ constexpr std::chrono::seconds kFinalize{10};
     const cudaError_t own = ::cudaStreamQuery(kComputeStream);
     if (own != cudaSuccess && own != cudaErrorNotReady) must_run(own, what);
     // Its last warning is often not CUDA's own words but that of the caller: "Failed to CUDA calloc async 4096 bytes".
-    const bool memory = last.find("out of memory") != std::string::npos ||
-                        last.find("Failed to CUDA") != std::string::npos || gpu_nearly_full();
-    if (memory) throw MemoryError(words);
+    // "Failed to CUDA host alloc" is about the host's memory, of which another generation does not give any back.
+    const auto says = [&last](const char* word) { return last.find(word) != std::string::npos; };
+    if (says("out of memory") || (says("Failed to CUDA") && says("alloc") && !says("host alloc")))
+      throw MemoryError(words);
     throw Error(words);
   }
   throw PeerError(words);

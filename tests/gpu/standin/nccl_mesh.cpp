@@ -176,7 +176,7 @@ ncclResult_t Mesh::greet(int connection, int& peer) const {
                    " both on CUDA device " + std::to_string(theirs.gpu);
     return ncclInvalidUsage;
   }
-  if (settings().peers && !settings().sees(theirs.gpu)) {
+  if (settings().peers != 1 && !settings().sees(theirs.gpu)) {
     last_words() = "Cuda failure 101 'invalid device ordinal' while importing memory of rank " + std::to_string(peer);
     return ncclUnhandledCudaError;
   }

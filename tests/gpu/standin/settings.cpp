@@ -38,7 +38,8 @@ Settings read() {
   Settings found;
   found.gpus = static_cast<int>(number("STANDIN_GPUS", 1));
   found.node = static_cast<int>(number("STANDIN_NODE", static_cast<std::uint64_t>(found.gpus)));
-  found.peers = word("STANDIN_PEERS", "all") != "none";
+  const std::string peers = word("STANDIN_PEERS", "all");
+  found.peers = peers == "all" ? 0 : peers == "none" ? 1 : std::atoi(peers.c_str());
   found.exclusive = word("STANDIN_EXCLUSIVE", "0") == "1";
   found.name = word("STANDIN_NAME", "stand-in for a GPU");
   found.descriptors = word("STANDIN_DESCRIPTORS", "1") != "0";
@@ -151,7 +152,9 @@ Counts& counts() {
 
 bool Settings::sees(int gpu) const { return std::count(visible.begin(), visible.end(), gpu) > 0; }
 
-bool Settings::reaches(int from, int to) const { return from == to || (peers && same_node(from, to)); }
+bool Settings::reaches(int from, int to) const {
+  return from == to || (same_node(from, to) && (peers == 0 || from / peers == to / peers));
+}
 
 const Settings& settings() {
   static const Settings* const found = new Settings(read());

@@ -3,12 +3,10 @@
 //
 //   STANDIN_GPUS      GPUs of this machine (1)
 //   STANDIN_NODE      GPUs of one node (all): GPUs 0..N-1 are on the first node, the next N on the second. A process
-//   reaches
-//                     memory of GPUs of its own node only.
-//   STANDIN_ALLOWED   numbers of the GPUs that the process's Slurm job was given, e.g. "0,1" (all). No other can be
-//   seen, as
-//                     with ConstrainDevices.
-//   STANDIN_PEERS     "none": no GPU reaches another one's memory
+//                     reaches memory of GPUs of its own node only.
+//   STANDIN_ALLOWED   the GPUs that the process's Slurm job was given, e.g. "0,1" (all). It sees no other one, as with
+//                     ConstrainDevices.
+//   STANDIN_PEERS     N: a GPU reaches memory of its group of N only; "none": it reaches no other's ("all")
 //   STANDIN_DESCRIPTORS  "0": memory has no descriptors, as on old GPUs; CUDA IPC is what is left
 //   STANDIN_EXCLUSIVE "1": compute mode "exclusive process": one process for each GPU
 //   STANDIN_NAME      product name ("stand-in for a GPU")
@@ -36,8 +34,9 @@ namespace standin {
 
 struct Settings {
   int gpus = 1, node = 0;
+  int peers = 0;             // GPUs of a group that reach each other; 0: all do
   std::vector<int> visible;  // GPUs by ordinal, after CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER
-  bool exclusive = false, peers = true, descriptors = true, persistence = true, poison = false;
+  bool exclusive = false, descriptors = true, persistence = true, poison = false;
   std::size_t memory = 0, context = 0, communicator = 0;
   std::string domain, folder, name;
   std::uint64_t delay_us = 0, seed = 1;

@@ -7,25 +7,32 @@
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "planner/core/error.hpp"
 #include "torchrt/device/cpu.hpp"
 #include "torchrt/device/cuda.hpp"
 #include "torchrt/device/cuda_driver.hpp"
 #include "torchrt/device/device_error.hpp"
+#include "torchrt/device/gpu_islands.hpp"
 
 namespace espalier::torchrt {
 
 namespace {
 
-// The PCI bus id of the GPU with this number among those of the Slurm job; empty: the launcher does not know it.
-std::string bus_id(int number) {
+// The PCI bus ids of the Slurm job's GPUs on this node; none: the launcher does not know them.
+std::vector<std::string> bus_ids() {
   const char* const all = std::getenv("ESPALIER_GPUS");
   std::istringstream in(all != nullptr ? all : "");
-  std::string id;
-  for (int at = 0; std::getline(in, id, ',');)
-    if (at++ == number) return id;
-  return "";
+  std::vector<std::string> ids;
+  for (std::string id; std::getline(in, id, ',');) ids.push_back(id);
+  return ids;
+}
+
+// Of the GPU with this number among those; empty: unknown.
+std::string bus_id(int number) {
+  const std::vector<std::string> ids = bus_ids();
+  return number >= 0 && static_cast<std::size_t>(number) < ids.size() ? ids[static_cast<std::size_t>(number)] : "";
 }
 
 int visible_at(const std::string& bus_id) {
@@ -65,6 +72,28 @@ std::unique_ptr<Device> make_device(std::optional<int> assigned, int local_rank)
                 (assigned ? "; srun must give the job's step all GPUs of the job, and no task a part of them"
                           : "; start one rank per GPU"));
   return make_cuda_device(index);
+}
+
+std::vector<int> gpu_islands() {
+  int count = 0;
+  if (::cudaGetDeviceCount(&count) != cudaSuccess) {
+    ::cudaGetLastError();  // make_device() has said so
+    return {};
+  }
+  std::vector<int> visible;  // by place; -1: it is gone
+  for (const std::string& id : bus_ids()) {
+    int index = -1;
+    if (::cudaDeviceGetByPCIBusId(&index, id.c_str()) != cudaSuccess) index = -1;
+    visible.push_back(index);
+  }
+  ::cudaGetLastError();
+  for (int index = 0; bus_ids().empty() && index < count; ++index) visible.push_back(index);
+  return islands(static_cast<int>(visible.size()), [&](int from, int to) {
+    const int one = visible[static_cast<std::size_t>(from)], other = visible[static_cast<std::size_t>(to)];
+    int can = 0;
+    if (one < 0 || other < 0 || ::cudaDeviceCanAccessPeer(&can, one, other) != cudaSuccess) can = 0;
+    return can != 0;
+  });
 }
 
 }  // namespace espalier::torchrt
