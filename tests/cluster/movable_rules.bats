@@ -85,6 +85,7 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A" RUNNI
   ends_well 400
 }
 
+# bats test_tags=long:2
 @test "a base asks for no more time than its own partition allows, and goes on waiting where that is lowered" {
   scontrol update PartitionName=main MaxTime=30
   for n in 1 2; do held[$n]=$(plain "f$n" -N1 -n1 -w "n$n" -t 20 --gres=gpu:4 --mem=100); done

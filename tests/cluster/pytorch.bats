@@ -99,7 +99,7 @@ started_ahead() { # PATTERN COUNT: so many processes that were started ahead, wi
   python_goes_on_well
 }
 
-# bats test_tags=long:3
+# bats test_tags=long:1
 @test "a script that is killed in register(), or ends after it, in a later generation ends the change, and the training goes on" {
   for where in in after; do
     python_cast 2:4 --die $where

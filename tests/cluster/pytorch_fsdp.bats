@@ -94,7 +94,7 @@ about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 200
   python_goes_on_well
 }
 
-# bats test_tags=long:3
+# bats test_tags=long:6
 @test "FSDP2: a model that changes between generations ends the change in words, and the training goes on" {
   python_cast 2:4 --other-model 8
   finish near

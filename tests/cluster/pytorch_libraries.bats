@@ -34,7 +34,7 @@ goes_on_after_a_loss() {
   python_goes_on_well
 }
 
-# bats test_tags=long:3
+# bats test_tags=long:5
 @test "Trainer: a worker is killed, and the training goes on from a snapshot in memory" {
   need_accelerate
   script=train_trainer.py script_options=(--items 1)

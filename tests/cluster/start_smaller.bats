@@ -142,7 +142,7 @@ S
   goes_on_well 40
 }
 
-# bats test_tags=long:3
+# bats test_tags=long:4
 @test "a program that cannot move: its base is given back when it is granted, and it runs on" {
   others
   rm -f "$BOX"/home/A.*

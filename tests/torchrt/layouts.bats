@@ -96,6 +96,7 @@ weights() {
   [ "$(weights "4 6x1:2 2x1:1,1" --set training.zero1=true --set training.recompute=true)" = "$one" ]
 }
 
+# bats test_tags=long:5
 @test "bitwise: weights equal at TP 2, too" {
   local two; two=$(weights "4 8x2:2")
   [ ${#two} = 16 ]

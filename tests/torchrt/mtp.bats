@@ -29,6 +29,7 @@ in_folder() {
   (cd "$folder" && in_own_folder timeout -k 5 300 mpirun --oversubscribe --bind-to none -np "$number" "$train" train.toml "$@")
 }
 
+# bats test_tags=long:6
 @test "20 steps: every loss of the model and of the modules within 1e-5 of PyTorch's" {
   needs_torch
   for folder in one two; do
