@@ -70,11 +70,16 @@ P
   goes_on_well
 }
 
-@test "another user's connections to all ports of a training, silent or with nonsense, from its node and from another, end and stop nothing" {
+@test "another user's connections to all ports of a training, silent or with nonsense, from its node, another and outside, end and stop nothing" {
   grown_cast
   as_user espalier hold "$A"
   generation=$(metric A generation)
-  for node in n1 n2; do
+  # A machine on the network that is none of the cluster's.
+  ip netns add outside
+  ip link add outside type veth peer name eth0 netns outside
+  ip link set outside master br0 up
+  ip -n outside -batch - <<< $'link set lo up\naddr add 10.77.200.1/16 dev eth0\nlink set eth0 up'
+  for node in n1 n2 outside; do
     targets=$(for port in $(ports n1 espalier-launch) $(ports n1 espalier-train); do echo "10.77.0.2:$port"; done
       for port in $(ports n2 espalier-train); do echo "10.77.0.3:$port"; done)
     for bytes in 0 7 200; do
@@ -87,6 +92,7 @@ P
       wait_for 60 "A trains on" stepped_past A $((before + 5))
     done
   done
+  ip netns del outside
   [ "$(metric A generation)" = "$generation" ]
   refute reached recovering
   goes_on_well

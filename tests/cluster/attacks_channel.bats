@@ -53,6 +53,40 @@ victim() {
   grep -q 'logged in' "$BOX/log/relay"
 }
 
+# outside COMMAND...: as root of a machine that is on the network and not of the cluster. Its MUNGE has a key of its own.
+outside() {
+  ip netns add outside
+  ip link add outside type veth peer name eth0 netns outside
+  ip link set outside master br0 up
+  ip -n outside -batch - <<< $'link set lo up\naddr add 10.77.200.1/16 dev eth0\nlink set eth0 up'
+  run timeout 60 ip netns exec outside unshare --mount --pid --fork --kill-child --mount-proc bash -c '
+    for one in /etc/munge /run/munge /var/lib/munge /run/espalier; do mount -t tmpfs none $one || exit; done
+    chown munge: /etc/munge /run/munge /var/lib/munge && chmod 700 /etc/munge /var/lib/munge && chmod 755 /run/munge &&
+      mungekey -c -k /etc/munge/munge.key && chown munge: /etc/munge/munge.key &&
+      setpriv --reuid munge --regid munge --clear-groups munged && munge -n > /dev/null && echo "munge answers" && "$@"' - "$@"
+  ip netns del outside
+  echo "$output"
+  [[ $output == *"munge answers"* ]]
+}
+
+@test "outside the cluster, with a MUNGE of its own: espalierd lets nobody in, whoever he says he is" {
+  outside bash -c "setpriv --reuid boxuser --regid boxuser --clear-groups $BOX/bin/espalier hold $A; $BOX/bin/espalier hold $A"
+  refute held
+  [ "$status" -ne 0 ]
+  [ "$(grep -c '^espalier: ' <<< "$output")" -ge 2 ]
+}
+
+@test "outside the cluster, with a MUNGE of its own: the launcher takes none of its workers or keepers from there" {
+  port=$(ip netns exec n1 ss -Hltnp | sed -n 's/.*:\([0-9]*\) *[^ ]*:\* *users:(("espalier-launch",.*/\1/p' | head -n 1)
+  [ -n "$port" ]
+  before=$(step_of A)
+  outside timeout 30 python3 "$BATS_TEST_DIRNAME/protocol/probe.py" boxuser "10.77.0.2:$port" login \
+    'frame:{"type":"hello","generation":0,"rank":0,"node":"n1","pid":1}'
+  [[ $output != *'"type": "assign"'* ]]
+  wait_for 60 "A trains on" stepped_past A $((before + 5))
+  refute grep -q recovering "$BOX/home/A.out"
+}
+
 @test "live relay from another port: the victim's client is not let in, and nothing is done in its name" {
   sed "s/^planner.host.*/planner.host = \"10.77.0.3\"\nplanner.port = 7399\nplanner.run_dir = \"\/nonexistent\"/" /etc/espalier/espalier.toml \
     > "$BOX/share/relayed.toml"
