@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "spank/container.h"
 #include "spank/elastic_option.h"
 #include "spank/elastic_partition.h"
 #include "spank/gpu_request.h"
@@ -62,6 +63,11 @@ static int check(const job_desc_msg_t* job, const char* text, long gpus, int exa
   struct espalier_elastic elastic;
   if (job->het_job_offset != NO_VAL) {
     espalier_elastic_refusal(text, "heterogeneous jobs cannot be elastic", "submit one job per component", why, size);
+    return -1;
+  }
+  if (job->container && job->container[0]) {
+    espalier_elastic_refusal(text, "--container puts the script into a container, where no launcher can run",
+                             ESPALIER_CONTAINER_REMEDY, why, size);
     return -1;
   }
   if (espalier_elastic_parse(text, &elastic, why, size) != 0) return -1;

@@ -55,6 +55,10 @@ refused_everywhere() { # VALUE TEXT
   refused "MAX is 3, but the job requests 4 GPUs" sbatch -N2 --gres=gpu:2 --elastic=2:3 --wrap true
 }
 
+@test "a script inside a container of Slurm's own" {
+  refused "--container puts the script into a container" sbatch --container=/bundle --gres=gpu:2 --elastic=2:8 --wrap true
+}
+
 @test "heterogeneous jobs" {
   refused "heterogeneous jobs cannot be elastic" srun --elastic=1:2 --gres=gpu:1 true : --gres=gpu:1 true
   refused "heterogeneous jobs cannot be elastic" sbatch --elastic=1:2 --gres=gpu:1 : --gres=gpu:1 --wrap true
