@@ -18,6 +18,7 @@
 #include "torchrt/recovery/recover.hpp"
 #include "torchrt/recovery/snapshots.hpp"
 #include "torchrt/recovery/vault_client.hpp"
+#include "torchrt/schedule/sent_lists.hpp"
 #include "torchrt/session.hpp"
 #include "torchrt/training.hpp"
 
@@ -265,7 +266,7 @@ class Worker {
   void stand(std::int64_t step) {
     const wire::Switch& request = session_.stand();
     print_checksum(step);
-    if (request.generation == environment_.generation) return go_on_in_place(step, request.next);
+    if (request.generation == environment_.generation) return go_on_in_place(step, request.next, session_.lists());
     const auto address_of = [&](int new_rank) {
       return state_address(environment_.token, request.generation, new_rank);
     };
@@ -280,14 +281,25 @@ class Worker {
     departure_.reset();
   }
 
-  // At the boundary after `step`: the launcher asks whether this generation can take the plan.
-  void go_on_in_place(std::int64_t step, const Plan& next) {
-    const std::optional<Plan> plan = session_.switched({step, state_->unfit_in_place(next)}, [] {});
+  // At the boundary after `step`: the launcher asks whether this generation can take the plan, and the lists for it if
+  // there are any. Lists from the user's file come back where a plan comes without.
+  void go_on_in_place(std::int64_t step, const Plan& next, const std::string& csv) {
+    std::string problem = state_->unfit_in_place(next);
+    std::shared_ptr<const pipeline::Schedule> lists = own_lists_;
+    try {
+      if (problem.empty() && !csv.empty())
+        lists = sent_lists(csv, make_layout(next, config_.model.blocks()), schedule_options(config_, next));
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    const bool sent = !csv.empty();
+    const std::optional<Plan> plan = session_.switched({step, problem}, [] {});
     if (!plan) return;  // not all ranks can, or the launcher has given the change up
     plan_ = *plan;
+    config_.training.given_schedule = std::move(lists);
     state_->replan(plan_);
     equip();
-    training_->replanned();
+    training_->replanned(sent);
     if (snapshots_) snapshots_->boundary(step);
   }
 
@@ -301,6 +313,7 @@ class Worker {
   }
 
   Config config_;
+  const std::shared_ptr<const pipeline::Schedule> own_lists_ = config_.training.given_schedule;  // --schedule FILE
   const WorkerEnvironment& environment_;
   World& world_;
   Session& session_;
@@ -363,7 +376,7 @@ int run_worker(const Config& config, const WorkerEnvironment& environment, int* 
   std::optional<Worker> worker;
   try {
     wire::Frame own = wire::to_frame(hello(config, environment));
-    own.body["capabilities"] = {{"in_place", true}};
+    own.body["capabilities"] = {{"in_place", true}, {"lists", true}};
     session->hello(own);
     world.emplace(argc, argv);
     if (world->rank() != environment.rank)

@@ -5,6 +5,8 @@
 
 namespace espalier::torchrt {
 
+// Whether `given` has the plan's stages, chunks and number of micro-batches.
+bool fits(const pipeline::Schedule& given, const Layout& layout);
 // Throws Error when `options.given` is there and for other stages, chunks or micro-batches.
 void must_fit(const ScheduleOptions& options, const Layout& layout);
 

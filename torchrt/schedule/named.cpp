@@ -20,12 +20,12 @@ std::vector<int> placement_of(const Layout& layout) {
   return stages;
 }
 
+}  // namespace
+
 bool fits(const pipeline::Schedule& given, const Layout& layout) {
   return given.micro_batches == layout.micro_batches && given.rank_of_chunk == placement_of(layout) &&
          given.actions.size() == layout.stages.size();
 }
-
-}  // namespace
 
 void must_fit(const ScheduleOptions& options, const Layout& layout) {
   if (!options.given || fits(*options.given, layout)) return;
