@@ -18,6 +18,7 @@
 #include "torchrt/recovery/recover.hpp"
 #include "torchrt/recovery/snapshots.hpp"
 #include "torchrt/recovery/vault_client.hpp"
+#include "torchrt/schedule/must_fit.hpp"
 #include "torchrt/schedule/sent_lists.hpp"
 #include "torchrt/session.hpp"
 #include "torchrt/training.hpp"
@@ -86,6 +87,7 @@ class Worker {
     prepare_torch(config_.training.threads);
     device_ = make_device(gpu_, world_.local_rank());
     state_.emplace(config_, plan_, world_, *device_);
+    tell_of_file();
     state_->connect();
     training_.emplace(config_, world_, *device_, *state_, environment_.generation);
     if (source_ && source_->recovery) recover();
@@ -105,6 +107,13 @@ class Worker {
     state_->build(arrival_ ? arrival_->adopts_gradients() : std::set<int>());
     state_->rehearse(training_->data());
     state_->compute().release_memory();  // until the commit the GPU is the old generation's as well
+  }
+
+  void tell_of_file() const {
+    if (!own_lists_ || world_.rank() != 0) return;
+    ScheduleOptions options = schedule_options(config_, plan_);
+    options.given = own_lists_;
+    std::fprintf(stderr, "espalier: train: %s\n", told_of_file(options, state_->layout()).c_str());
   }
 
   // The state will be in a checkpoint when it is asked for.
@@ -298,6 +307,7 @@ class Worker {
     plan_ = *plan;
     config_.training.given_schedule = std::move(lists);
     state_->replan(plan_);
+    if (!sent) tell_of_file();
     equip();
     training_->replanned(sent);
     if (snapshots_) snapshots_->boundary(step);

@@ -138,3 +138,19 @@ print(runs)
 assert runs == [(0, False), (0, True), (1, False), (1, True), (2, False)], runs
 PY
 }
+
+@test "a user's lists run on the plans that they are made for, and at every change the trainer says what runs" {
+  local first
+  lists 4 | python3 -c 'import json, sys; print(json.load(sys.stdin), end="")' > mine.csv
+  first=$(plan 4:2@a/0 4:2@a/1)
+  script "$first" 5 "$(in_order "$first" 8 1f1b 1 1)" "$stays" 15 "$(plan 3:2@a/0 3:2@a/1 2:2@a/2)" '{}' 30 "$first" '{}' > script.json
+  play --schedule mine.csv > said.log 2>&1
+  losses_as_alone
+  grep -o 'espalier: train: --schedule: .*' said.log | tee said.txt
+  diff said.txt - << 'TEXT'
+espalier: train: --schedule: the file's lists run
+espalier: train: --schedule: the file's lists are for 4 micro-batches and chunks on the stages 0 1, this plan has 8 micro-batches and chunks on the stages 0 1: it runs 1f1b until a plan has those
+espalier: train: --schedule: the file's lists are for 4 micro-batches and chunks on the stages 0 1, this plan has 4 micro-batches and chunks on the stages 0 1 2: it runs 1f1b until a plan has those
+espalier: train: --schedule: the file's lists run
+TEXT
+}
