@@ -102,7 +102,7 @@ void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std
 }
 
 void Training::replanned(bool sent) {
-  profiler_.begin_anew();
+  profiler_.begin_anew(sent);
   if (metrics_)
     metrics_->replanned(describe(state_.plan()) + (sent ? " | searched lists" : ""), state_.plan().micro_batches);
 }

@@ -47,8 +47,8 @@ Decision list_decision(JobId job, const Plan& plan, const SearchedLists& found) 
   return decision;
 }
 
-ListSearch::ListSearch(wire::Loop& loop, JobId job, Callbacks callbacks)
-    : loop_(loop), job_(job), callbacks_(std::move(callbacks)) {}
+ListSearch::ListSearch(wire::Loop& loop, JobId job, Callbacks callbacks, wire::Loop::Milliseconds patience)
+    : loop_(loop), job_(job), callbacks_(std::move(callbacks)), patience_(patience) {}
 
 void ListSearch::profiled(const Profile& profile) {
   if (over_ || searched_ || profile.plan.stages.size() < 2 || !leaves_schedule(profile.shape) || !calm(profile)) return;
@@ -70,7 +70,7 @@ void ListSearch::profiled(const Profile& profile) {
     try {
       auto result = std::make_shared<const SearchedLists>(search_lists(problem));
       const double ms = std::chrono::duration<double, std::milli>(wire::steady_now() - began).count();
-      return [this, asked, profile, result, ms] { found(asked, profile, *result, ms); };
+      return [this, asked, profile, result, ms] { found(asked, profile, result, ms); };
     } catch (const std::exception& error) {
       return [text = std::string(error.what())] {
         spdlog::warn("espalier: launch: no lists were found for the pipeline: {}", text);
@@ -79,11 +79,19 @@ void ListSearch::profiled(const Profile& profile) {
   });
 }
 
-void ListSearch::found(int asked, const Profile& profile, const SearchedLists& result, double search_ms) {
+void ListSearch::found(int asked, const Profile& profile, std::shared_ptr<const SearchedLists> result,
+                       double search_ms) {
   if (asked != asked_ || over_) return;
-  if (result.gain() < kLeastGain)
-    return spdlog::debug("launch: searched lists would gain {:.1f}%: {} stays", 100 * result.gain(),
+  if (result->gain() < kLeastGain)
+    return spdlog::debug("launch: searched lists would gain {:.1f}%: {} stays", 100 * result->gain(),
                          form_of(profile.plan).schedule());
+  waits_ = loop_.after(patience_, [this, profile, result, search_ms] {
+    waits_.reset();
+    propose(profile, *result, search_ms);
+  });
+}
+
+void ListSearch::propose(const Profile& profile, const SearchedLists& result, double search_ms) {
   if (!callbacks_.idle()) {
     searched_ = false;  // the next profile asks again
     return;
@@ -96,12 +104,13 @@ void ListSearch::found(int asked, const Profile& profile, const SearchedLists& r
 
 void ListSearch::another_plan() {
   ++asked_;
+  waits_.reset();
   searched_ = std::exchange(proposed_, false);
 }
 
 bool ListSearch::given_up() {
   if (!std::exchange(proposed_, false)) return false;
-  over_ = true;
+  searched_ = false;
   return true;
 }
 

@@ -6,6 +6,7 @@
 //   search.another_plan();      // what runs has changed
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,7 +27,9 @@ class ListSearch {
     std::function<const PlanningBasis&()> known;
     std::function<void(const Decision&, const Lists&)> propose;  // for the running plan; the job is idle
   };
-  ListSearch(wire::Loop& loop, JobId job, Callbacks callbacks);
+  // `patience`: what was found waits so long. The planner hears of the profile meanwhile, and its plans come first.
+  ListSearch(wire::Loop& loop, JobId job, Callbacks callbacks,
+             wire::Loop::Milliseconds patience = std::chrono::seconds(3));
   ListSearch(const ListSearch&) = delete;
   ListSearch& operator=(const ListSearch&) = delete;
 
@@ -34,20 +37,25 @@ class ListSearch {
   void profiled(const Profile& profile);
   // Another generation or another plan runs, or the lists that were proposed do.
   void another_plan();
-  // The change under way was given up. True: it was to the lists that were proposed, and there will be no others.
+  // The ranks cannot run what they were asked for in place. Lists that they refuse are the last ones.
+  void refused() { over_ = over_ || proposed_; }
+  // The change under way was given up. True: it was to the lists that were proposed.
   bool given_up();
   // The running generation failed in its first step with lists: there will be no others.
   void failed() { over_ = true; }
 
  private:
-  void found(int asked, const Profile& profile, const SearchedLists& result, double search_ms);
+  void found(int asked, const Profile& profile, std::shared_ptr<const SearchedLists> result, double search_ms);
+  void propose(const Profile& profile, const SearchedLists& result, double search_ms);
 
   wire::Loop& loop_;
   const JobId job_;
   Callbacks callbacks_;
+  const wire::Loop::Milliseconds patience_;
   int asked_ = 0;          // counts what runs: an answer for an earlier plan is dropped
   bool searched_ = false;  // for the plan that runs
   bool proposed_ = false, over_ = false;
+  wire::Watch waits_;                         // until what was found is proposed
   std::unique_ptr<wire::SideThread> thread_;  // made for the first search
 };
 

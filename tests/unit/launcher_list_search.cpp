@@ -22,7 +22,7 @@ struct Job {
   bool idle = true;
   std::int64_t left = 1000;
   std::vector<std::pair<Decision, Lists>> proposed;
-  ListSearch search{loop, 7, callbacks()};
+  ListSearch search{loop, 7, callbacks(), 50ms};
 
   explicit Job(const char* schedule = "auto") {
     auto cluster = model_cases::cluster();
@@ -122,16 +122,21 @@ TEST_CASE("lists for a plan that no longer runs are dropped, and a job that beca
   CHECK(job.run(kFound) == 1);
 }
 
-TEST_CASE("lists that cannot be run are the last ones") {
+TEST_CASE("lists that the ranks refuse, or fail on, are the last ones; a change given up for another reason is not") {
   Job job;
   CHECK_FALSE(job.search.given_up());  // another change
+  job.search.refused();                // and its plan
   job.search.profiled(job.profile);
   REQUIRE(job.run(kFound) == 1);
-  CHECK(job.search.given_up());
+  CHECK(job.search.given_up());  // Slurm took an extension back, say
   CHECK_FALSE(job.search.given_up());
+  job.search.profiled(job.profile);
+  REQUIRE(job.run(kFound) == 2);
+  job.search.refused();
+  CHECK(job.search.given_up());
   job.search.another_plan();
   job.search.profiled(job.profile);
-  CHECK(job.run(kNothing) == 1);
+  CHECK(job.run(kNothing) == 2);
   Job failed;
   failed.search.failed();
   failed.search.profiled(failed.profile);
