@@ -4,6 +4,7 @@
 #include <array>
 
 #include "planner/core/error.hpp"
+#include "torchrt/schedule/sent_lists.hpp"
 #include "torchrt/weights_checksum.hpp"
 
 namespace espalier::torchrt {
@@ -84,6 +85,7 @@ void RankState::build(const std::set<int>& later) {
   for (const int unit : units())
     if (later.count(unit) == 0)
       gradients_[unit] = device_.allocate(gradient_bytes(unit), "espalier-gradient" + std::to_string(unit));
+  if (config_.training.given_schedule) agree_on_lists();
   build_engine();
 }
 
@@ -123,7 +125,17 @@ void RankState::replan(const Plan& plan) {
   time_device();
   build_engine();
   compute_->release_memory();  // torch keeps that of the micro-batches before, which have other sizes
+  agree_on_lists();
   executor_->connect();
+}
+
+// Ranks with different lists would wait for each other for ever.
+void RankState::agree_on_lists() {
+  const int own = fingerprint(order_of_work(layout_, schedule_options(config_, plan_)));
+  const int least = world_.minimum(own), most = -world_.minimum(-own);
+  if (least != most)
+    throw Error(
+        "schedule: the ranks have different lists for the same plan; is the file of --schedule the same on all nodes?");
 }
 
 UnitView RankState::view(int unit) {

@@ -62,6 +62,7 @@ class RankState {
   void check(const Plan& plan, const Layout& layout) const;
   void time_device();
   void build_engine();
+  void agree_on_lists();
 
   const Config& config_;
   Plan plan_;

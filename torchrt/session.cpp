@@ -6,6 +6,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/wire/host_uid.hpp"
+#include "planner/wire/switch_lists.hpp"
 
 namespace espalier::torchrt {
 
@@ -25,15 +26,19 @@ Session::Session(const WorkerEnvironment& environment)
 
 // The next message but for `checkpoint`, which must be of this type.
 template <class Message>
-Message Session::await(Control::Milliseconds timeout) {
+wire::Frame Session::await_frame(Control::Milliseconds timeout) {
   const auto until = std::chrono::steady_clock::now() + timeout;
   while (true) {
     const auto left = std::chrono::duration_cast<Control::Milliseconds>(until - std::chrono::steady_clock::now());
-    const wire::Frame frame = control_.next(Message::type, std::max(left, Control::Milliseconds(1)));
-    if (frame.type == Message::type) return wire::from_frame<Message>(frame);
+    wire::Frame frame = control_.next(Message::type, std::max(left, Control::Milliseconds(1)));
+    if (frame.type == Message::type) return frame;
     if (frame.type != wire::Checkpoint::type) Control::unexpected(frame.type, Message::type);
     checkpoint_ = true;
   }
+}
+
+Session::Request Session::request_of(const wire::Frame& frame) {
+  return {wire::from_frame<wire::Switch>(frame), wire::lists_of(frame)};
 }
 
 wire::Assign Session::assignment() { return await<wire::Assign>(kLauncherActs); }
@@ -46,7 +51,7 @@ void Session::committed() { await<wire::Commit>(kLauncherActs); }
 
 bool Session::switch_wanted() {
   while (const std::optional<wire::Frame> frame = control_.poll()) {
-    if (frame->type == wire::Switch::type) requests_.push_back({wire::from_frame<wire::Switch>(*frame), false});
+    if (frame->type == wire::Switch::type) requests_.push_back(request_of(*frame));
     else if (frame->type == wire::Resume::type && !requests_.empty() && !wire::from_frame<wire::Resume>(*frame).plan)
       // A `resume` with a plan comes only after all ranks have said `switched`: switched() waits for it.
       requests_.back().resumed = true;
@@ -57,7 +62,7 @@ bool Session::switch_wanted() {
 }
 
 const wire::Switch& Session::stand() {
-  if (requests_.empty()) requests_.push_back({await<wire::Switch>(kSwitchArrives), false});
+  if (requests_.empty()) requests_.push_back(request_of(await_frame<wire::Switch>(kSwitchArrives)));
   return requests_.front().message;
 }
 

@@ -48,6 +48,8 @@ class Session {
   // What to answer. A rank that has not heard of the request that the others have heard of waits for it, a minute at
   // most.
   const wire::Switch& stand();
+  // That came with it, of the pipeline's schedule, as CSV; empty: none.
+  const std::string& lists() const { return requests_.front().lists; }
   void standing(std::int64_t step) { control_.send(wire::Standing{step}); }
   // The answer. `meanwhile` runs after it was sent. Returns at `resume`, with its plan; throws LeaveNow at `exit`.
   std::optional<Plan> switched(const wire::Switched& switched, const std::function<void()>& meanwhile);
@@ -64,10 +66,16 @@ class Session {
   // ranks may see it at different steps, but every `switch` must be answered by all.
   struct Request {
     wire::Switch message;
+    std::string lists;
     bool resumed = false;
   };
+  static Request request_of(const wire::Frame& frame);
   template <class Message>
-  Message await(Control::Milliseconds timeout);
+  wire::Frame await_frame(Control::Milliseconds timeout);
+  template <class Message>
+  Message await(Control::Milliseconds timeout) {
+    return wire::from_frame<Message>(await_frame<Message>(timeout));
+  }
   Control control_;
   std::deque<Request> requests_;
   bool checkpoint_ = false;

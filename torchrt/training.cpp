@@ -101,9 +101,10 @@ void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std
   saver_.emplace(std::move(setting));
 }
 
-void Training::replanned() {
-  profiler_.begin_anew();
-  if (metrics_) metrics_->replanned(describe(state_.plan()), state_.plan().micro_batches);
+void Training::replanned(bool sent) {
+  profiler_.begin_anew(sent);
+  if (metrics_)
+    metrics_->replanned(describe(state_.plan()) + (sent ? " | searched lists" : ""), state_.plan().micro_batches);
 }
 
 void Training::open_metrics(std::optional<std::int64_t> done) {

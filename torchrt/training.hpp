@@ -46,8 +46,8 @@ class Training {
     metrics_->record_missing({step, loss, gradient_norm, learning_rate, std::nan("")});
   }
 
-  // After RankState::replan(): measures and reports the steps of the new plan.
-  void replanned();
+  // After RankState::replan(): measures and reports the steps of the new plan. `sent`: its lists came with it.
+  void replanned(bool sent = false);
   // Collective. `stop` is asked once, late in the step: was this rank asked to stop after it?
   // `kept` gives Vote::kept.
   StepReport step(std::int64_t step, const std::function<bool()>& stop, const std::function<bool()>& kept);

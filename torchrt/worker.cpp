@@ -19,6 +19,8 @@
 #include "torchrt/recovery/recover.hpp"
 #include "torchrt/recovery/snapshots.hpp"
 #include "torchrt/recovery/vault_client.hpp"
+#include "torchrt/schedule/must_fit.hpp"
+#include "torchrt/schedule/sent_lists.hpp"
 #include "torchrt/session.hpp"
 #include "torchrt/training.hpp"
 
@@ -86,6 +88,7 @@ class Worker {
     prepare_torch(config_.training.threads);
     device_ = make_device(gpu_, world_.local_rank());
     state_.emplace(config_, plan_, world_, *device_);
+    tell_of_file();
     state_->connect();
     training_.emplace(config_, world_, *device_, *state_, environment_.generation);
     if (source_ && source_->recovery) recover();
@@ -105,6 +108,13 @@ class Worker {
     state_->build(arrival_ ? arrival_->adopts_gradients() : std::set<int>());
     state_->rehearse(training_->data());
     state_->compute().release_memory();  // until the commit the GPU is the old generation's as well
+  }
+
+  void tell_of_file() const {
+    if (!own_lists_ || world_.rank() != 0) return;
+    ScheduleOptions options = schedule_options(config_, plan_);
+    options.given = own_lists_;
+    std::fprintf(stderr, "espalier: train: %s\n", told_of_file(options, state_->layout()).c_str());
   }
 
   // The state will be in a checkpoint when it is asked for.
@@ -266,7 +276,7 @@ class Worker {
   void stand(std::int64_t step) {
     const wire::Switch& request = session_.stand();
     print_checksum(step);
-    if (request.generation == environment_.generation) return go_on_in_place(step, request.next);
+    if (request.generation == environment_.generation) return go_on_in_place(step, request.next, session_.lists());
     const auto address_of = [&](int new_rank) {
       return state_address(environment_.token, request.generation, new_rank);
     };
@@ -281,14 +291,26 @@ class Worker {
     departure_.reset();
   }
 
-  // At the boundary after `step`: the launcher asks whether this generation can take the plan.
-  void go_on_in_place(std::int64_t step, const Plan& next) {
-    const std::optional<Plan> plan = session_.switched({step, state_->unfit_in_place(next)}, [] {});
+  // At the boundary after `step`: the launcher asks whether this generation can take the plan, and the lists for it if
+  // there are any. Lists from the user's file come back where a plan comes without.
+  void go_on_in_place(std::int64_t step, const Plan& next, const std::string& csv) {
+    std::string problem = state_->unfit_in_place(next);
+    std::shared_ptr<const pipeline::Schedule> lists = own_lists_;
+    try {
+      if (problem.empty() && !csv.empty())
+        lists = sent_lists(csv, make_layout(next, config_.model.blocks()), schedule_options(config_, next));
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    const bool sent = !csv.empty();
+    const std::optional<Plan> plan = session_.switched({step, problem}, [] {});
     if (!plan) return;  // not all ranks can, or the launcher has given the change up
     plan_ = *plan;
+    config_.training.given_schedule = std::move(lists);
     state_->replan(plan_);
+    if (!sent) tell_of_file();
     equip();
-    training_->replanned();
+    training_->replanned(sent);
     if (snapshots_) snapshots_->boundary(step);
   }
 
@@ -302,6 +324,7 @@ class Worker {
   }
 
   Config config_;
+  const std::shared_ptr<const pipeline::Schedule> own_lists_ = config_.training.given_schedule;  // --schedule FILE
   const WorkerEnvironment& environment_;
   World& world_;
   Session& session_;
@@ -364,7 +387,7 @@ int run_worker(const Config& config, const WorkerEnvironment& environment, int* 
   std::optional<Worker> worker;
   try {
     wire::Frame own = wire::to_frame(hello(config, environment));
-    own.body["capabilities"] = {{"in_place", true}};
+    own.body["capabilities"] = {{"in_place", true}, {"lists", true}};
     session->hello(own);
     world.emplace(argc, argv);
     if (world->rank() != environment.rank)

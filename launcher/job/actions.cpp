@@ -16,6 +16,7 @@ constexpr wire::Loop::Milliseconds kRanksLeave{500};
 void Actions::note(const Row& row, const std::string& why) {
   using enum Event;
   rooms_.hand_off.note_why(why);
+  if (row.from == JobPhase::replanning && row.on == next_failed) rooms_.lists.refused();
   if (row.on == terminate) rooms_.ending.terminated();
   const bool losing = row.on == current_lost || row.on == current_failed || row.on == unrecoverable;
   if (losing && row.to == JobPhase::ending) {
@@ -70,7 +71,7 @@ void Actions::perform(Action action) {
       return rooms_.generations.current()->send_all(wire::Resume{});
     case Action::go_on_in_place:
       rooms_.hand_off.in_place().go_on();
-      return rooms_.reports->forget_profiles();
+      return forget_measured();
     case Action::end_old:
       return rooms_.hand_off.end_old();
     case Action::commit:
@@ -78,7 +79,7 @@ void Actions::perform(Action action) {
       rooms_.extensions.keep_acquired();
       rooms_.movable.take_second();
       rooms_.movable.save_before_base_ends();  // a generation that hands over writes no checkpoint
-      return rooms_.reports->forget_profiles();
+      return forget_measured();
     case Action::release_leaving:
       for (const JobId id : rooms_.hand_off.decision().release)
         rooms_.extensions.release(id,
@@ -102,13 +103,14 @@ void Actions::perform(Action action) {
     case Action::commit_recovery:
       rooms_.recovery.commit();
       rooms_.movable.save_before_base_ends();
-      rooms_.reports->forget_profiles();
+      forget_measured();
       return release_unused();
     case Action::report_committed:
       return rooms_.hand_off.report_committed();
     case Action::report_aborted: {
       const bool own = rooms_.hand_off.decision().id == 0;
       rooms_.hand_off.report_aborted(rooms_.machine.phase() == JobPhase::recovering);
+      if (rooms_.lists.given_up()) return;
       if (own) rooms_.notices.failed();
       return;
     }
@@ -145,6 +147,11 @@ void Actions::end_job() {
 void Actions::give_back() {
   rooms_.bases.release_all();
   if (!rooms_.bases.next_launcher().there()) rooms_.keepers.give_back();
+}
+
+void Actions::forget_measured() {
+  rooms_.reports->forget_profiles();
+  rooms_.lists.another_plan();
 }
 
 void Actions::release_unused() {

@@ -8,6 +8,7 @@
 #include "launcher/job/ending.hpp"
 #include "launcher/job/hand_off.hpp"
 #include "launcher/job/held_gpus.hpp"
+#include "launcher/job/list_search.hpp"
 #include "launcher/job/machine.hpp"
 #include "launcher/job/movable_training.hpp"
 #include "launcher/job/notices.hpp"
@@ -36,6 +37,7 @@ class Actions {
     Recovery& recovery;
     MovableTraining& movable;
     Ending& ending;
+    ListSearch& lists;
     std::unique_ptr<Reports>& reports;
   };
   // The launcher started at `began`.
@@ -48,6 +50,7 @@ class Actions {
   void give_back();
 
  private:
+  void forget_measured();  // another plan runs
   void release_unused();
   void end_job();
 

@@ -12,6 +12,12 @@
 
 namespace espalier::launcher {
 
+// Lists of the pipeline's schedule, for the plan of the change that brings them.
+struct Lists {
+  std::string csv;       // planner/core/pipeline/csv.hpp
+  double search_ms = 0;  // how long the search took
+};
+
 struct Change {
   Decision decision;
   std::map<std::string, std::chrono::steady_clock::time_point> at = {};  // phase ends, for the outcome
@@ -20,6 +26,7 @@ struct Change {
   bool load_begun = false;
   std::optional<Plan> in_place_of = {};  // the plan before, of a change in place
   std::map<std::string, double> load_phases_ms = {};
+  std::optional<Lists> lists = {};  // of a change in place to lists that were searched
 };
 
 // From the end of one phase to that of another; 0 where the change did not have both.

@@ -22,7 +22,10 @@ HandOff::HandOff(const JobContext& context, Generations& generations, StepWatch&
       pause_(context, generations, steps, callbacks_.report),
       in_place_(generations, steps, change_, pause_) {}
 
-void HandOff::begin(const Decision& decision) { change_ = Change{decision, {{"proposed", wire::steady_now()}}}; }
+void HandOff::begin(const Decision& decision, std::optional<Lists> lists) {
+  change_ = Change{decision, {{"proposed", wire::steady_now()}}};
+  change_->lists = std::move(lists);
+}
 
 bool HandOff::releases(JobId extension) const {
   const auto& released = change_->decision.release;

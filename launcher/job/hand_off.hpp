@@ -26,7 +26,7 @@ class HandOff {
   HandOff(const HandOff&) = delete;
   HandOff& operator=(const HandOff&) = delete;
 
-  void begin(const Decision& decision);
+  void begin(const Decision& decision, std::optional<Lists> lists = {});
   bool under_way() const { return change_.has_value(); }
   const Decision& decision() const { return change_->decision; }
   std::int64_t id() const { return change_ ? change_->decision.id : 0; }  // 0: of the launcher's own, or none

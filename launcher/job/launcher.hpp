@@ -15,6 +15,7 @@
 #include "launcher/job/generation_zero.hpp"
 #include "launcher/job/hand_off.hpp"
 #include "launcher/job/held_gpus.hpp"
+#include "launcher/job/list_search.hpp"
 #include "launcher/job/losses.hpp"
 #include "launcher/job/machine.hpp"
 #include "launcher/job/movable_training.hpp"
@@ -66,6 +67,7 @@ class Launcher {
   Recovery::Callbacks of_recovery();
   Ending::Callbacks of_ending();
   MovableTraining::Callbacks of_movable();
+  ListSearch::Callbacks of_list_search();
 
   void settle();
   void set_deadline();
@@ -97,6 +99,7 @@ class Launcher {
   Notices notices_;
   Recovery recovery_;
   Ending ending_;
+  ListSearch list_search_;
   MovableTraining movable_;
   Losses losses_;
   Actions actions_;

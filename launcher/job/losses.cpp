@@ -21,6 +21,7 @@ void Losses::of_generation(bool is_next, const Loss& loss) {
   rooms_.ending.generation_lost(loss.code);
   // A plan that was taken in place may need more memory than there is, or not run at all.
   const bool taken_back = loss.own && rooms_.hand_off.in_place().take_back(loss.why);
+  if (taken_back) rooms_.lists.failed();
   // The lost generation may have lacked memory that another generation had. Nothing of the other generation is left
   // when training is tried again.
   const bool tries_again =

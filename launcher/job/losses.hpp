@@ -7,6 +7,7 @@
 #include "launcher/job/ending.hpp"
 #include "launcher/job/generation_zero.hpp"
 #include "launcher/job/hand_off.hpp"
+#include "launcher/job/list_search.hpp"
 #include "launcher/job/machine.hpp"
 #include "launcher/recovery/recovery.hpp"
 
@@ -23,6 +24,7 @@ class Losses {
     HandOff& hand_off;
     Recovery& recovery;
     Ending& ending;
+    ListSearch& lists;
   };
   explicit Losses(Rooms rooms) : rooms_(rooms) {}
 

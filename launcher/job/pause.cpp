@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/core/search_phase.hpp"
 #include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
@@ -46,6 +47,7 @@ void Pause::finish(std::int64_t step, std::optional<double> step_seconds) {
                       {"stand", between("last_step", "boundary")},
                       {"in_place", between("boundary", "commit") + resume},
                       {"first_step", first_step}};
+    if (change.lists) told.phases_ms[kSearchPhase] = change.lists->search_ms;
     spdlog::info("espalier: launch: paused {:.1f} ms between step {} and {}, in place", told.pause_ms, change.boundary,
                  step);
     return report_(told);

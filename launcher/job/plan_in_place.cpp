@@ -16,7 +16,8 @@ bool PlanInPlace::possible() const {
 void PlanInPlace::ask() {
   under_way_->at["asked"] = wire::steady_now();
   under_way_->in_place_of = generations_.plan();
-  generations_.current()->request_switch(under_way_->decision.plan, generations_.number(), {});
+  generations_.current()->request_switch(under_way_->decision.plan, generations_.number(), {},
+                                         under_way_->lists ? under_way_->lists->csv : "");
 }
 
 void PlanInPlace::go_on() {
@@ -26,9 +27,9 @@ void PlanInPlace::go_on() {
   under_way_->at["commit"] = wire::steady_now();
   generations_.set_plan(under_way_->decision.plan);
   steps_.begin_anew();
-  spdlog::info("espalier: launch: {} committed at step {}: generation {} goes on with {}",
+  spdlog::info("espalier: launch: {} committed at step {}: generation {} goes on with {}{}",
                to_string(under_way_->decision.kind), under_way_->boundary, generations_.number(),
-               describe(generations_.plan()));
+               describe(generations_.plan()), under_way_->lists ? ", searched lists" : "");
   pause_.begin(*under_way_);
 }
 

@@ -28,7 +28,10 @@ class Program {
   void await_hello();
   void stop_waiting() { limit_.reset(); }
   // A worker is about to say hello.
-  void claim(const wire::Capabilities& can) { start_seconds_ = std::max(start_seconds_, can.start_seconds); }
+  void claim(const wire::Capabilities& can) {
+    start_seconds_ = std::max(start_seconds_, can.start_seconds);
+    takes_lists_ = can.lists;
+  }
   // A worker has said hello. `of_current`: it is one of the running generation.
   void hello(const wire::Hello& hello, bool of_current);
   // Generation 0 starts once more: its first hello counts anew.
@@ -43,6 +46,7 @@ class Program {
   const ParallelLimits& parallel() const { return told_.parallel; }
   // It is data-parallel only, and promises no bit: its job's accuracy is `relaxed`.
   bool data_only() const;
+  bool takes_lists() const { return takes_lists_; }     // its workers run lists that come with a `switch`
   int start_seconds() const { return start_seconds_; }  // the program's own limit; 0: none
   HandoffMethod handoff() const { return told_.handoff; }
   bool restarts() const { return told_.handoff == HandoffMethod::checkpoint; }
@@ -54,7 +58,7 @@ class Program {
   Callbacks callbacks_;
   wire::Description told_;
   int start_seconds_ = 0;
-  bool speaks_ = false, elastic_ = true;
+  bool speaks_ = false, elastic_ = true, takes_lists_ = false;
   int spares_after_ = -1;  // the last generation after whose start spares were asked for
   wire::Watch limit_;
 };

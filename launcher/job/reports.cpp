@@ -36,9 +36,12 @@ void Reports::bases(const std::vector<JobId>& held, JobId waits) {
   link_.report(wire::BasesHeld{context_.job, held, {context_.types.begin(), context_.types.end()}, waits});
 }
 
-void Reports::profiled(const wire::Frame& frame, int rank, const Plan& plan, const ModelShape& shape) {
+const Profile* Reports::profiled(const wire::Frame& frame, int rank, const Plan& plan, const ModelShape& shape) {
+  const std::int64_t before = profiles_.newest() ? profiles_.newest()->step : -1;
   if (const std::string why = profiles_.take(frame, rank, plan, shape); !why.empty())
     spdlog::warn("espalier: launch: {}; it is not passed on", why);
+  const auto& newest = profiles_.newest();
+  return newest && newest->step != before ? &*newest : nullptr;
 }
 
 }  // namespace espalier::launcher

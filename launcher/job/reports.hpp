@@ -23,8 +23,8 @@ class Reports {
   void status_after_step();  // at most one each second, with a profile that is new
   void transition(const wire::Transition& transition) { link_.report(transition); }
   void outcome(const wire::Outcome& outcome) { link_.report_outcome(outcome); }
-  // `rank` of the running generation has sent a profile of `plan`.
-  void profiled(const wire::Frame& frame, int rank, const Plan& plan, const ModelShape& shape);
+  // `rank` of the running generation has sent a profile of `plan`. Null: it cannot be one.
+  const Profile* profiled(const wire::Frame& frame, int rank, const Plan& plan, const ModelShape& shape);
   void forget_profiles() { profiles_.forget(); }  // another plan runs
   void leave(const wire::Bye& bye) { link_.leave(bye); }
 

@@ -74,11 +74,12 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
       notices_(loop_, context_, gpus_, of_notices()),
       recovery_(loop_, context_, generations_, steps_, gpus_, of_recovery()),
       ending_(loop_, of_ending()),
+      list_search_(loop_, context_.job, of_list_search()),
       movable_({context_, bases_, keepers_, extensions_, rank_servers_, program_, generations_, generation_zero_},
                of_movable()),
-      losses_({machine_, generations_, earlier_, generation_zero_, hand_off_, recovery_, ending_}),
+      losses_({machine_, generations_, earlier_, generation_zero_, hand_off_, recovery_, ending_, list_search_}),
       actions_({context_, machine_, deadline_, program_, extensions_, bases_, keepers_, gpus_, generations_,
-                generation_zero_, hand_off_, notices_, recovery_, movable_, ending_, reports_},
+                generation_zero_, hand_off_, notices_, recovery_, movable_, ending_, list_search_, reports_},
                began_) {
   if (context_.movable) directory_.claim_job(context_.restarts);  // its steps share bases and vaults
   reports_ = std::make_unique<Reports>(

@@ -41,7 +41,8 @@ Generations::Callbacks Launcher::of_generations() {
   on.hello = [this](const wire::Hello& hello, bool of_current) { program_.hello(hello, of_current); };
   on.step = [this](const wire::Step& step) { stepped(step); };
   on.profiled = [this](int rank, const wire::Frame& frame) {
-    reports_->profiled(frame, rank, generations_.plan(), program_.model());
+    if (const Profile* const fresh = reports_->profiled(frame, rank, generations_.plan(), program_.model()))
+      list_search_.profiled(*fresh);
   };
   on.noticed = [this](JobId extension) { extensions_.notice(extension); };
   on.ready = [this](bool first) {
@@ -95,6 +96,23 @@ HandOff::Callbacks Launcher::of_hand_off() {
   on.hurries = [this] { return !extensions_.noticed().empty(); };
   on.next_lost = [this](const std::string& why) { losses_.of_next(why); };
   on.report = [this](const wire::Outcome& outcome) { reports_->outcome(outcome); };
+  return on;
+}
+
+ListSearch::Callbacks Launcher::of_list_search() {
+  ListSearch::Callbacks on;
+  on.idle = [this] {
+    const World* const current = generations_.current();
+    return machine_.quiet() && !hand_off_.under_way() && !bases_.moving() && extensions_.noticed().empty() &&
+           program_.takes_lists() && reports_->planner_knows_in_place() && current != nullptr &&
+           current->workers().all_replan_in_place();
+  };
+  on.steps_left = [this] { return program_.total_steps() - steps_.step(); };
+  on.known = [this]() -> const PlanningBasis& { return generation_zero_.known(); };
+  on.propose = [this](const Decision& decision, const Lists& lists) {
+    hand_off_.begin(decision, lists);
+    machine_.raise(Event::propose_in_place);
+  };
   return on;
 }
 

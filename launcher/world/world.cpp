@@ -2,6 +2,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"
+#include "planner/wire/switch_lists.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -67,9 +68,9 @@ void World::assign(const Plan& plan, std::optional<wire::Assign::Source> source,
   workers_.assign({plan, std::move(source), accuracy, std::nullopt, jobs_});
 }
 
-void World::request_switch(const Plan& next, int generation, const wire::GpuJobs& jobs) {
+void World::request_switch(const Plan& next, int generation, const wire::GpuJobs& jobs, const std::string& lists) {
   switch_answers_.ask(workers_.ranks());
-  send_all(wire::Switch{next, generation, jobs});
+  send_all(wire::with_lists(wire::to_frame(wire::Switch{next, generation, jobs}), lists));
 }
 
 void World::handle(int rank, const wire::Frame& frame) {

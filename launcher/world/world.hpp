@@ -52,7 +52,8 @@ class World {
   void assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy);
   // Asks for a boundary. Each switch is answered once by every rank, also after a resume; `switched` is called when all
   // have answered the latest; `standing` before it where something leaves nodes.
-  void request_switch(const Plan& next, int generation, const wire::GpuJobs& jobs);
+  // `lists`: of the pipeline's schedule, as CSV, for a program that says that it takes them; empty: none.
+  void request_switch(const Plan& next, int generation, const wire::GpuJobs& jobs, const std::string& lists = "");
   void send_all(const wire::Frame& frame) const { workers_.send_all(frame); }
   template <class Message>
   void send_all(const Message& message) const {

@@ -70,6 +70,9 @@ Record job_record(const Json& job) {
     for (const Json& id : job.at("bases")) bases += (bases.empty() ? "" : ",") + id.dump();
     record.insert(record.begin() + 4, Pairs{{"Movable", "Yes"}, {"Bases", text_or_null(bases)}});
   }
+  if (job.contains("searched_lists"))
+    record.push_back(
+        {{"Lists", "searched"}, {"ListsBecause", text_or_null(job.at("searched_lists").get<std::string>())}});
   if (job.contains("plan_trials"))
     record.push_back({{"PlansMeasured", std::to_string(job.at("plan_trials").value("measured", 0))},
                       {"PlanTrials", job.at("plan_trials").value("over", false) ? "over" : "open"}});

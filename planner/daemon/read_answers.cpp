@@ -3,6 +3,7 @@
 #include <map>
 
 #include "planner/core/error.hpp"
+#include "planner/core/search_phase.hpp"
 #include "planner/daemon/answers_json.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/growth_obstacles.hpp"
@@ -46,6 +47,7 @@ Json ReadAnswers::described(JobId id, const Asked& asked) {
     if (!stored || !asked.viewer.sees(stored->job.uid)) throw none;
     json = describe_job(stored->job, false, stored->ended);
   }
+  if (const std::string why = searched_lists(id, json); !why.empty()) json["searched_lists"] = why;
   const Json known = store_.coefficients(id).value_or(Json::object());
   json["coefficients"] = shown_coefficients(known.value("values", Json(nullptr)));
   json["coefficients_settled"] = known.value("settled", false);
@@ -53,6 +55,22 @@ Json ReadAnswers::described(JobId id, const Asked& asked) {
   json["coefficients_source"] = describe_source(known);
   json["pipeline"] = known.value("pipeline", Json(nullptr));
   return json;
+}
+
+// Why the job's pipeline runs lists that were searched for it; empty: it does not. The outcome that brought them is its
+// newest one then.
+std::string ReadAnswers::searched_lists(JobId id, const Json& job) {
+  DecisionQuery latest;
+  latest.job = id;
+  latest.limit = 5;
+  latest.bytes = kExplained;
+  latest.candidates = false;
+  for (const DecisionRecord& record : store_.decisions(latest).records) {
+    if (record.decision.outcome != "committed") continue;
+    const bool runs = record.phases_ms.contains(kSearchPhase) && record.generation == job.value("generation", -1);
+    return runs && Json(record.decision.plan) == job.value("plan", Json()) ? record.decision.reason : "";
+  }
+  return "";
 }
 
 std::string ReadAnswers::job(const Asked& asked) {

@@ -40,6 +40,7 @@ class ReadAnswers {
   using Answer = std::string (ReadAnswers::*)(const Asked&);
   static Answer find(const std::string& what);
 
+  std::string searched_lists(JobId id, const Json& job);
   Json described(JobId id, const Asked& asked);  // throws Error to those who may not see it
   std::string job(const Asked& asked);
   std::string jobs(const Asked& asked);

@@ -45,6 +45,7 @@ Capabilities capabilities_of(const Json& json) {
   fields.get_if_there("start_seconds", can.start_seconds);
   fields.get_if_there("program", can.program);
   fields.get_if_there("in_place", can.in_place);
+  fields.get_if_there("lists", can.lists);
   if (can.data_only) fields.get("global_batch", can.global_batch);
   demand("unit", unit, 1, kMostUnit);
   order_units(can.units, unit);

@@ -19,6 +19,7 @@ struct Capabilities {
   int global_batch = 0;   // samples of a step
   std::string program;    // the same text for jobs that train the same model with the same code; empty: not told
   bool in_place = false;  // it can go on with another plan that keeps its places, without another generation
+  bool lists = false;     // with in_place: it takes the lists of a pipeline's schedule with a `switch`
   int start_seconds = 0;  // the program's own limit for the start of its workers, if the site's is shorter; 0: none
   bool operator==(const Capabilities&) const = default;
 };

@@ -94,3 +94,45 @@ P
   refute grep -q 1f1b <<< "$(plans | tail -n 1)"
   goes_on_well
 }
+
+# A has done enough steps on its plan's own lists, and on searched ones: the shortest go to log/both.
+both_ran() {
+  python3 - "$BOX/home/A.jsonl" "$BOX/log/both" << 'P'
+import json, sys
+own, searched = [], []
+for line in open(sys.argv[1]):
+    step = json.loads(line)
+    if step.get("plan", "").startswith("pp3 ") and step.get("seconds"):
+        (searched if step["plan"].endswith(" | searched lists") else own).append(step["seconds"])
+if len(own) < 5 or len(searched) < 20: # a profile is of four steps or more after the first
+    sys.exit(1)
+before, after = min(own[1:]), min(searched[1:]) # a paced step is never shorter, and longer beside what else starts
+open(sys.argv[2], "w").write(f"{before} {after}\n")
+P
+}
+
+@test "with \"auto\" a job goes on with lists that were searched beside training: shorter steps, the same losses" {
+  # Three stages and four micro-batches: zb-v's fill is long there, and there is room for more activations.
+  A=$(elastic A 3:3 -N1 -n1 -w n1 --gres=gpu:3 -- "${tiny[@]}" --set device.gflops=0.06 --set training.schedule=auto \
+    --set parallel.pp=3 --set parallel.micro_batches=4 --set metrics.progress_every=0 --steps 1000000)
+  wait_for 120 "A has done 20 steps on searched lists" both_ran
+  sed -n 's/^.*\(espalier: launch: lists searched.*\)/# \1/p; s/^.*\(espalier: launch: paused.*in place\)/# \1/p' "$BOX/home/A.out" >&3
+  grep -q 'espalier: launch: lists searched for the measured stages and the GPUs. memory take .* found in .* ms beside training' "$BOX/home/A.out"
+  as_user espalier show job "$A" | tee "$BOX/log/shown"
+  grep -q 'Lists=searched ListsBecause=lists searched for the measured stages' "$BOX/log/shown"
+  as_user espalier explain "$A" --json > "$BOX/log/explained"
+  python3 - "$BOX/log/explained" "$BOX/log/both" << 'P'
+import json, sys
+told = json.load(open(sys.argv[1]))
+before, after = map(float, open(sys.argv[2]).read().split())
+decision = next(one for one in told["decisions"] if "search" in one["phases_ms"])
+assert decision["outcome"] == "committed" and decision["kind"] == "migrate", decision
+own, lists = (one["predicted_step_seconds"] for one in decision["candidates"])
+print(f"# predicted {own:.3f} s -> {lists:.3f} s of pipeline; steps took {before:.3f} s -> {after:.3f} s", file=open("/dev/fd/3", "w"))
+gain, predicted = before - after, own - lists
+assert lists < own and after < before, (own, lists, before, after)
+assert 0.5 * predicted < gain < 1.6 * predicted, (gain, predicted)
+assert told["job"]["generation"] == 0
+P
+  goes_on_well
+}

@@ -80,3 +80,77 @@ assert [count for count, _ in runs] == [4, 8, 4], runs
 assert all(steps[0] <= 4 for _, steps in runs), runs
 PY
 }
+
+# Lists that no generator makes, as JSON text: 2 stages, all forwards, then the backward passes in parts.
+lists() { # MICRO_BATCHES
+  python3 - "$1" << 'PY'
+import json, sys
+count = range(int(sys.argv[1]))
+rows = [",".join([f"{s}{kind}{m}" for kind in "FIW" for m in count]) for s in (0, 1)]
+print(json.dumps("\n".join(rows) + "\n"))
+PY
+}
+
+@test "lists that are sent with the plan run from the boundary on, change no bit, and end with the next plan" {
+  local first other sent
+  first=$(plan 4:2@a/0 4:2@a/1)
+  other=$(in_order "$first" 8 1f1b 1 1)
+  sent="{\"in_place\": true, \"lists\": $(lists 4)}"
+  script "$first" 5 "$first" "$sent" 25 "$other" "$stays" 45 "$first" "$sent" 65 "$first" "$stays" > script.json
+  play
+  losses_as_alone
+  acts '[act["in_place"] for act in acts] == [True] * 4'
+  python3 - << 'PY'
+import itertools, json
+lines = map(json.loads, open("elastic.jsonl"))
+runs = [key for key, _ in itertools.groupby((one["micro_batches"], one["plan"].endswith(" | searched lists")) for one in lines)]
+print(runs)
+assert runs == [(4, False), (4, True), (8, False), (4, True), (4, False)], runs
+PY
+}
+
+@test "lists that are unsound or of another shape are refused by each rank, and training goes on as before" {
+  local first lost
+  first=$(plan 4:2@a/0 4:2@a/1)
+  lost=$(lists 4 | sed 's/,1W3//')
+  script "$first" 5 "$first" "{\"in_place\": true, \"lists\": $(lists 2)}" 15 "$first" "{\"in_place\": true, \"lists\": $lost}" > script.json
+  play
+  losses_as_alone
+  acts '[act["in_place"] for act in acts] == [False] * 2 and all(len(act["problems"]) == 2 for act in acts)'
+  acts 'all("lists that were sent: they are for other stages, chunks or micro-batches" in problem for problem in acts[0]["problems"])'
+  acts 'all("lists that were sent: row 2: 1W3 is missing" in problem for problem in acts[1]["problems"])'
+  plans_were "0 pp2 dp1 tp1 4"
+}
+
+@test "a generation that takes over, or recovers, runs the plan's own schedule" {
+  local first sent
+  first=$(plan 4:2@a/0 4:2@a/1)
+  sent="{\"in_place\": true, \"lists\": $(lists 4)}"
+  script "$first" 5 "$first" "$sent" 25 "$first" '{"kill": [1]}' 45 "$first" "$sent" 65 "$(plan 3:2@a/0 5:2@a/1)" '{}' > script.json
+  play
+  losses_as_alone
+  acts 'acts[0]["in_place"] and acts[2]["in_place"] and acts[1]["step"] >= 20'
+  python3 - << 'PY'
+import itertools, json
+lines = map(json.loads, open("elastic.jsonl"))
+runs = [key for key, _ in itertools.groupby((one["generation"], one["plan"].endswith(" | searched lists")) for one in lines)]
+print(runs)
+assert runs == [(0, False), (0, True), (1, False), (1, True), (2, False)], runs
+PY
+}
+
+@test "a user's lists run on the plans that they are made for, and at every change the trainer says what runs" {
+  local first
+  lists 4 | python3 -c 'import json, sys; print(json.load(sys.stdin), end="")' > mine.csv
+  first=$(plan 4:2@a/0 4:2@a/1)
+  script "$first" 5 "$(in_order "$first" 8 1f1b 1 1)" "$stays" 15 "$(plan 3:2@a/0 3:2@a/1 2:2@a/2)" '{}' 30 "$first" '{}' > script.json
+  play --schedule mine.csv > said.log 2>&1
+  losses_as_alone
+  grep -o 'espalier: train: --schedule: .*' said.log | tee said.txt
+  diff said.txt - << 'TEXT'
+espalier: train: --schedule: the file's lists run
+espalier: train: --schedule: the file's lists are for 4 micro-batches and chunks on the stages 0 1, this plan has 8 micro-batches and chunks on the stages 0 1: it runs 1f1b until a plan has those
+espalier: train: --schedule: the file's lists are for 4 micro-batches and chunks on the stages 0 1, this plan has 4 micro-batches and chunks on the stages 0 1 2: it runs 1f1b until a plan has those
+espalier: train: --schedule: the file's lists run
+TEXT
+}

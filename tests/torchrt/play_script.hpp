@@ -4,7 +4,7 @@
 //     "fails",
 //   "restart": true, "kill": [RANK...], "lose": [NODE...], "stop": [RANK...], "torn": true,
 //   "at_ms": NUMBER, "dies": true, "early": SECONDS, "late_ms": NUMBER, "at_commit": true, "serial": true,
-//   "in_place": true}], "accuracy": "bitwise" | "relaxed"}
+//   "in_place": true, "lists": CSV}], "accuracy": "bitwise" | "relaxed"}
 //
 // An act starts a generation with its plan once STEP is done. The keys of an act:
 //   "abort"      drops the new generation in that state; the old one trains on. "starved": at the
@@ -26,6 +26,7 @@
 //   "serial"     the new generation loads only after the old one has given all its state.
 //   "in_place"   asks the running generation to go on with the plan. It does if all its ranks say that they can. The
 //                summary has what the others said.
+//   "lists"      goes with that question: lists of the pipeline's schedule.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +47,7 @@ struct Act {
   bool torn = false;
   int at_ms = -1, late_ms = 0;
   double early = 0;
+  std::string lists;
   bool at_commit = false, restart = false, serial = false, dies = false, in_place = false;
   bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty() || dies; }
 };
@@ -62,6 +64,7 @@ inline Act act_of(const Json& act) {
           act.value("at_ms", -1),
           act.value("late_ms", 0),
           act.value("early", 0.0),
+          act.value("lists", ""),
           act.value("at_commit", false),
           act.value("restart", false),
           act.value("serial", false),

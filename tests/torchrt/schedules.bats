@@ -1,11 +1,12 @@
 #!/usr/bin/env bats
-# Schedules go to torch.distributed.pipelining and come from there, through `espalier schedule`.
+# Schedules go to torch.distributed.pipelining and come from there, through `espalier schedule`, and are trained.
 # limit: 1800
 # each: 600
 
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"
   cd "$BATS_FILE_TMPDIR" || return 1
+  write_inputs
   python=${TORCH_HOME:?}/../bin/python
   export python
   "$python" -c 'import torch.distributed.pipelining.schedules' 2>/dev/null || return 0
@@ -75,4 +76,45 @@ setup() {
   run "$espalier" schedule --file lost.csv
   [ "$status" = 1 ]
   [ "$output" = "espalier: lost.csv: row 2: 1B1 is missing: the chunk never runs backward on the micro-batch" ]
+}
+
+# Lists of torch's, without communication, by RANKS:MICRO_BATCHES.
+lists_of() {
+  local shape
+  for shape in "$@"; do ls theirs/*-p"${shape%:*}"-m"${shape#*:}"-v?.csv; done
+}
+# Trains two steps by each list, a micro-batch of one sample: losses and weights, bit for bit as of one rank in 1F1B.
+trained() { # FILE...
+  local file shape ranks batch count=0 settings=(--set model.layers=16 --set model.hidden=32 --steps 2 --checksum)
+  [ -x "$train" ] || skip "espalier-train is not built"
+  for file in "$@"; do
+    shape=${file#*-p}
+    ranks=${shape%%-*}
+    shape=${shape#*-m}
+    batch=(--set "training.global_batch=${shape%%-*}" --set "training.micro_batches=${shape%%-*}")
+    [ -s "one-${shape%%-*}.jsonl" ] ||
+      ranks 1 "${settings[@]}" "${batch[@]}" --metrics "one-${shape%%-*}.jsonl" > "one-${shape%%-*}.txt"
+    rm -f it.jsonl
+    ranks "$ranks" "${settings[@]}" "${batch[@]}" --schedule "$file" --metrics it.jsonl > it.txt || { echo "failed: $file"; return 1; }
+    same_losses "one-${shape%%-*}.jsonl" it.jsonl || { echo "differs: $file"; return 1; }
+    diff <(grep ^weights "one-${shape%%-*}.txt") <(grep ^weights it.txt) || { echo "differs: $file"; return 1; }
+    count=$((count + 1))
+  done
+  echo "# $count lists of torch's were trained" >&3
+}
+
+@test "lists of torch's generators are trained: 1F1B, GPipe, looped, interleaved, zero-bubble and V, bit for bit as 1F1B" {
+  local kind files
+  mapfile -t files < <(lists_of 2:4 4:8)
+  for kind in GPipe LoopedBFS Interleaved1F1B InterleavedZeroBubble ZBVZeroBubble; do
+    grep -q "Schedule$kind-" <<< "${files[*]}"
+  done
+  trained "${files[@]}"
+}
+
+# bats test_tags=long:1
+@test "lists of torch's generators for other shapes are trained" {
+  local files
+  mapfile -t files < <(lists_of 2:8 3:6 4:12 8:16 | grep -v "p8-m16-v[34]") # of 24 and 32 chunks, for 16 layers
+  trained "${files[@]}"
 }

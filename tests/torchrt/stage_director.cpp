@@ -28,6 +28,7 @@
 #include "planner/core/profile_check.hpp"
 #include "planner/wire/handshake.hpp"
 #include "planner/wire/server.hpp"
+#include "planner/wire/switch_lists.hpp"
 #include "tests/torchrt/director_gpus.hpp"
 #include "tests/torchrt/play_script.hpp"
 #include "tests/torchrt/process_marks.hpp"
@@ -353,12 +354,13 @@ class Director {
     summary_["profiles"].push_back({{"generation", generation.number}, {"profile", profile}});
   }
 
-  void ask_to_switch(const Plan& plan, int generation) {
+  void ask_to_switch(const Plan& plan, int generation, const std::string& lists = "") {
     current_.unanswered += current_.size();
     awaiting_ = true;
     standing_ = 0;
     giving_ = false;
-    tell(current_, Switch{plan, generation, generation == next_.number ? next_.jobs : gpus_.jobs()});
+    const GpuJobs jobs = generation == next_.number ? next_.jobs : gpus_.jobs();
+    tell(current_, with_lists(to_frame(Switch{plan, generation, jobs}), lists));
   }
 
   void leave() {
@@ -377,7 +379,7 @@ class Director {
   void switch_over(int generation) {
     switch_sent_ = Clock::now();
     if (acts_[next_act_].abort == "starved") starve(true);
-    ask_to_switch(acts_[next_act_].plan, generation);
+    ask_to_switch(acts_[next_act_].plan, generation, acts_[next_act_].lists);
     if (acts_[next_act_].abort == "switch") give_up(true);  // before any rank can answer
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/wire/switch_lists.hpp"
 #include "tests/unit/launcher_line.hpp"
 #include "tests/unit/plan_files.hpp"
 
@@ -115,6 +116,20 @@ TEST_CASE("the ranks are asked for the plan as the same generation, and go on wi
   CHECK(one.generations.plan() == kAfter);
   CHECK(one.change->decision.release == std::vector<JobId>{20});  // the change is still under way
   CHECK(one.reports.empty());
+}
+
+TEST_CASE("lists go with the question, and the outcome tells how long they were searched") {
+  Job one(kAfter);
+  one.in_place.ask();
+  CHECK(wire::lists_of(one.ranks[0]->sent[0]).empty());
+  Job searched(kBefore);
+  searched.change->lists = Lists{"0F0\n", 42};
+  CHECK(searched.in_place.possible());
+  searched.taken();
+  for (const auto& rank : searched.ranks) CHECK(wire::lists_of(rank->sent[0]) == "0F0\n");
+  searched.pause.stepped(Job::step(13));
+  REQUIRE(searched.reports.size() == 1);
+  CHECK(searched.reports.front().phases_ms.at("search") == 42);
 }
 
 TEST_CASE("the first step on a plan taken in place reports the change, once") {

@@ -89,7 +89,8 @@ void Profiler::stop() {
   state_.observe(nullptr, nullptr);
 }
 
-void Profiler::begin_anew() {
+void Profiler::begin_anew(bool sent) {
+  tells_peak_ = !sent;
   if (measuring_) recorder_.take();
   measuring_ = dense_ = false;
   samples_ = StepSamples();
@@ -129,7 +130,7 @@ void Profiler::sizes(ReplicaProfile& own) const {
       own.state_bytes += static_cast<double>(state.bytes());
     }
   }
-  own.peak_bytes = state_bytes + gradients + static_cast<double>(state_.compute().peak_bytes());
+  if (tells_peak_) own.peak_bytes = state_bytes + gradients + static_cast<double>(state_.compute().peak_bytes());
 }
 
 // One sum over all ranks, in which every replica fills its own place, and rank 0 the last one: the

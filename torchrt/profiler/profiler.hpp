@@ -31,8 +31,9 @@ class Profiler {
   // measured steps.
   void before(std::int64_t step);
   std::optional<Profile> after(std::int64_t step);
-  // Between two steps, when the plan has changed: measures as at the start of a generation.
-  void begin_anew();
+  // Between two steps, when the plan has changed: measures as at the start of a generation. `sent`: it runs lists that
+  // came with it. Their memory is not told: who reads a profile takes it for that of the plan's schedule.
+  void begin_anew(bool sent = false);
 
  private:
   bool wanted(std::int64_t step) const;
@@ -53,6 +54,7 @@ class Profiler {
   bool dense_ = false;
   std::int64_t densely_ = 0;  // steps measured in the dense part
   bool measuring_ = false;
+  bool tells_peak_ = true;
 };
 
 }  // namespace espalier::torchrt

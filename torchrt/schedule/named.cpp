@@ -20,12 +20,18 @@ std::vector<int> placement_of(const Layout& layout) {
   return stages;
 }
 
+// A plan with too few layers for chunks has one chunk per stage.
+std::string name_for(const Layout& layout, const ScheduleOptions& options) {
+  const bool whole = !layout.chunked() && layout.stages.size() > 1;
+  return whole && pipeline::generator(options.name).chunks_per_rank > 1 ? "1f1b" : options.name;
+}
+
+}  // namespace
+
 bool fits(const pipeline::Schedule& given, const Layout& layout) {
   return given.micro_batches == layout.micro_batches && given.rank_of_chunk == placement_of(layout) &&
          given.actions.size() == layout.stages.size();
 }
-
-}  // namespace
 
 void must_fit(const ScheduleOptions& options, const Layout& layout) {
   if (!options.given || fits(*options.given, layout)) return;
@@ -35,13 +41,22 @@ void must_fit(const ScheduleOptions& options, const Layout& layout) {
               "; change the number of ranks, [parallel] or the file");
 }
 
+std::string told_of_file(const ScheduleOptions& options, const Layout& layout) {
+  const pipeline::Schedule& given = *options.given;
+  if (fits(given, layout)) return "--schedule: the file's lists run";
+  const auto shape = [](int micro_batches, const std::vector<int>& stages) {
+    return std::to_string(micro_batches) + " micro-batches and chunks on the stages " + listed(stages);
+  };
+  return "--schedule: the file's lists are for " + shape(given.micro_batches, given.rank_of_chunk) +
+         ", this plan has " + shape(layout.micro_batches, placement_of(layout)) + ": it runs " +
+         name_for(layout, options) + " until a plan has those";
+}
+
 pipeline::Schedule order_of_work(const Layout& layout, const ScheduleOptions& options) {
   const int stages = static_cast<int>(layout.stages.size());
   const std::vector<int> placement = placement_of(layout);
   if (options.given && fits(*options.given, layout)) return *options.given;
-  std::string name = options.name;
-  // A plan with too few layers for chunks has one chunk per stage.
-  if (pipeline::generator(name).chunks_per_rank > 1 && !layout.chunked() && stages > 1) name = "1f1b";
+  const std::string name = name_for(layout, options);
   pipeline::Schedule made;
   if (layout.chunks.size() % layout.stages.size() == 0)
     made = pipeline::generate(

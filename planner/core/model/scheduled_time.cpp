@@ -18,23 +18,6 @@ constexpr int kRounds = 6;
 constexpr std::size_t kMostLists = 16;
 constexpr std::size_t kMostActions = 5'000'000;  // of all lists that a thread keeps: about 64 MB
 
-pipeline::Schedule in_parts(pipeline::Schedule lists) {
-  for (auto& list : lists.actions) {
-    std::vector<Action> parts;
-    parts.reserve(list.size() * 3 / 2);
-    for (const Action& action : list) {
-      if (action.kind != Compute::backward) {
-        parts.push_back(action);
-        continue;
-      }
-      parts.push_back({Compute::backward_input, action.chunk, action.micro_batch});
-      parts.push_back({Compute::backward_weight, action.chunk, action.micro_batch});
-    }
-    list = std::move(parts);
-  }
-  return lists;
-}
-
 // Lists run against each other; a lean form of pipeline::simulate().
 double run(const pipeline::Schedule& lists, const pipeline::Costs& costs, std::span<const double> after) {
   constexpr double kNever = -1;
@@ -79,6 +62,23 @@ double run(const pipeline::Schedule& lists, const pipeline::Costs& costs, std::s
 }
 
 }  // namespace
+
+pipeline::Schedule in_parts(pipeline::Schedule lists) {
+  for (auto& list : lists.actions) {
+    std::vector<Action> parts;
+    parts.reserve(list.size() * 3 / 2);
+    for (const Action& action : list) {
+      if (action.kind != Compute::backward) {
+        parts.push_back(action);
+        continue;
+      }
+      parts.push_back({Compute::backward_input, action.chunk, action.micro_batch});
+      parts.push_back({Compute::backward_weight, action.chunk, action.micro_batch});
+    }
+    list = std::move(parts);
+  }
+  return lists;
+}
 
 std::shared_ptr<const pipeline::Schedule> lists_of(PipelineForm form, int stages, int micro_batches) {
   struct Kept {

@@ -15,8 +15,10 @@ namespace espalier {
 // Deeper pipelines are not simulated.
 inline constexpr int kMostListedStages = 128;
 
-// The lists of a form, with each B taken apart into I and, right behind it, W: so the trainer runs them, and the
-// gradient of the inputs leaves in between. The last few are kept, by thread.
+// The same lists with each B taken apart into I and, right behind it, W: so the trainer runs them, and the gradient of
+// the inputs leaves in between.
+pipeline::Schedule in_parts(pipeline::Schedule lists);
+// The lists of a form, in such parts. The last few are kept, by thread.
 std::shared_ptr<const pipeline::Schedule> lists_of(PipelineForm form, int stages, int micro_batches);
 
 // Time from the start of the step until every stage has done its lists and then `after` (by stage: exposed

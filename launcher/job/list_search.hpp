@@ -1,0 +1,65 @@
+// Searches, beside training, for lists of the pipeline's schedule that are faster than the running plan's own, and
+// proposes them. Only for a program that leaves the schedule to Espalier (training.schedule = "auto") and whose
+// processes can take lists while they run. Runs on the loop; the search itself has a thread of low priority.
+//
+//   search.profiled(profile);   // a calm one starts the search; its result is proposed, once for each plan
+//   search.another_plan();      // what runs has changed
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "launcher/job/change.hpp"
+#include "planner/core/model/searched_lists.hpp"
+#include "planner/core/schedule/planning_basis.hpp"
+#include "planner/wire/side_thread.hpp"
+
+namespace espalier::launcher {
+
+class ListSearch {
+ public:
+  struct Callbacks {
+    std::function<bool()> idle;  // the job trains, nothing is being changed, and its processes can take lists
+    std::function<std::int64_t()> steps_left;
+    std::function<const PlanningBasis&()> known;
+    std::function<void(const Decision&, const Lists&)> propose;  // for the running plan; the job is idle
+  };
+  // `patience`: what was found waits so long. The planner hears of the profile meanwhile, and its plans come first.
+  ListSearch(wire::Loop& loop, JobId job, Callbacks callbacks,
+             wire::Loop::Milliseconds patience = std::chrono::seconds(3));
+  ListSearch(const ListSearch&) = delete;
+  ListSearch& operator=(const ListSearch&) = delete;
+
+  // The newest profile of the running plan.
+  void profiled(const Profile& profile);
+  // Another generation or another plan runs, or the lists that were proposed do.
+  void another_plan();
+  // The ranks cannot run what they were asked for in place. Lists that they refuse are the last ones.
+  void refused() { over_ = over_ || proposed_; }
+  // The change under way was given up. True: it was to the lists that were proposed.
+  bool given_up();
+  // The running generation failed in its first step with lists: there will be no others.
+  void failed() { over_ = true; }
+
+ private:
+  void found(int asked, const Profile& profile, std::shared_ptr<const SearchedLists> result, double search_ms);
+  void propose(const Profile& profile, const SearchedLists& result, double search_ms);
+
+  wire::Loop& loop_;
+  const JobId job_;
+  Callbacks callbacks_;
+  const wire::Loop::Milliseconds patience_;
+  int asked_ = 0;          // counts what runs: an answer for an earlier plan is dropped
+  bool searched_ = false;  // for the plan that runs
+  bool proposed_ = false, over_ = false;
+  wire::Watch waits_;                         // until what was found is proposed
+  std::unique_ptr<wire::SideThread> thread_;  // made for the first search
+};
+
+// What the planner and the user are told of lists that were found.
+Decision list_decision(JobId job, const Plan& plan, const SearchedLists& found);
+
+}  // namespace espalier::launcher

@@ -1,0 +1,51 @@
+#include "torchrt/schedule/sent_lists.hpp"
+
+#include <limits>
+
+#include "planner/core/error.hpp"
+#include "planner/core/pipeline/csv.hpp"
+#include "torchrt/schedule/must_fit.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+// Training stands while they are checked: of so many operations in all some milliseconds.
+constexpr std::size_t kMostChecked = 20'000;
+
+}  // namespace
+
+std::shared_ptr<const pipeline::Schedule> sent_lists(const std::string& csv, const Layout& layout,
+                                                     const ScheduleOptions& options) {
+  ScheduleOptions with = options;
+  try {
+    with.given = std::make_shared<const pipeline::Schedule>(pipeline::read_csv(csv));  // sound, or it throws
+    if (!fits(*with.given, layout)) throw Error("they are for other stages, chunks or micro-batches than the plan");
+    std::size_t actions = 0;
+    for (const auto& list : with.given->actions) actions += list.size();
+    if (actions / layout.stages.size() * layout.ranks.size() > kMostChecked) return with.given;
+    if (const auto problems = check(make_schedule(layout, with)); !problems.empty()) throw Error(problems.front());
+  } catch (const Error& error) {
+    throw Error(std::string("the lists that were sent: ") + error.what());
+  }
+  return with.given;
+}
+
+// FNV-1a.
+int fingerprint(const pipeline::Schedule& lists) {
+  std::uint64_t hash = 14695981039346656037u;
+  const auto add = [&](std::int64_t value) { hash = (hash ^ static_cast<std::uint64_t>(value)) * 1099511628211u; };
+  add(lists.micro_batches);
+  for (const int rank : lists.rank_of_chunk) add(rank);
+  for (const auto& list : lists.actions) {
+    add(-1);
+    for (const pipeline::Action& action : list) {
+      add(static_cast<int>(action.kind));
+      add(action.chunk);
+      add(action.micro_batch);
+    }
+  }
+  return static_cast<int>((hash ^ (hash >> 31)) & std::numeric_limits<int>::max());
+}
+
+}  // namespace espalier::torchrt
