@@ -330,7 +330,7 @@ class Training:
                 self._write_checkpoint(step)
         except Alone as error:
             self._ending.failed(f"run.steps(): {error}; {self._path} was not written")
-        except Exception as error:
+        except BaseException as error:  # also an interrupt, which would be lost
             self._ending.not_written(f"{self._path} was not written after step {step}, where the loop was left", error)
         else:
             self._ending.done(step)
