@@ -251,6 +251,8 @@ class Training:
             self._try_checkpoint(step)
         if stands:
             self._stand(step)
+        elif self._hand is not None:
+            self._hand.between_steps()
 
     def _write_checkpoint(self, step: int) -> None:
         """Raises OSError."""
