@@ -117,7 +117,7 @@ def groups_ended(rank, world, end, folder, unit):
         steps.close()
         for call, *arguments in last:
             call(*arguments)
-    return control.told[-1], run._trainer._group is None and run._trainer._leavers is None
+    return control.told[-1], run._trainer.groups.all is None and run._trainer.groups.leavers is None
 
 
 class Processes(unittest.TestCase):
@@ -216,7 +216,7 @@ class Words(unittest.TestCase):
             for hook in ("", "sys.excepthook = lambda *_: None\n"):
                 body = (hook + "from espalier import _checkpoint\ndef full(*_): raise OSError(28, 'No space left on device')\n"
                         "for step in run.steps():\n  t.step_of(model, optimizer, run)\n  if step == 5: _checkpoint.write = full\n"
-                        "  if step == 5: run._trainer._every = 100\n")
+                        "  if step == 5: run._trainer.saving.every = 100\n")
                 self.assertEqual(self.last_words(body, os.path.join(folder, "c")), ("TOLD failed", 1), self.said)
 
     def test_an_interrupt_while_the_state_is_written_is_told(self):

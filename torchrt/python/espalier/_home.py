@@ -146,7 +146,7 @@ class Home:
         for one in self._tensors():
             if (id(one) in seen or type(one) not in (torch.Tensor, torch.nn.Parameter) or one.device.type != "cpu" or one.layout != torch.strided
                     or _bytes_of(one) < _LARGE or not one.is_contiguous() or one.untyped_storage().nbytes() != _bytes_of(one)
-                    or one._is_view() or _users(one) > _ALONE):
+                    or _users(one) > _ALONE):
                 continue
             seen.add(id(one))
             yield one
