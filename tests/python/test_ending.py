@@ -117,7 +117,7 @@ def groups_ended(rank, world, end, folder, unit):
         steps.close()
         for call, *arguments in last:
             call(*arguments)
-    return control.told[-1], run._trainer._group is None and run._trainer._leavers is None
+    return control.told[-1], run._trainer.groups.all is None and run._trainer.groups.leavers is None
 
 
 class Processes(unittest.TestCase):
@@ -180,7 +180,7 @@ class Words(unittest.TestCase):
         script = ("import sys, atexit; import stand_in, test_ending as t\nc = stand_in.Control()\n"
                   "atexit.register(lambda: print('TOLD', c.kinds()[-1]))\nsend = c.send\n"
                   "def told(kind, **more):\n  send(kind, **more); kind == 'failed' and print('TOLD failed', flush=True)\nc.send = told\n"
-                  "run, model, optimizer = t.training(0, 1, sys.argv[1] or None, c, 'plain')\nsys.excepthook = run._worker._last_words\n" + body)
+                  "run, model, optimizer = t.training(0, 1, sys.argv[1] or None, c, 'plain')\nsys.excepthook = run._worker._last_words\nrun._worker.hear_of_exceptions()\n" + body)
         here = os.path.dirname(os.path.abspath(__file__))
         done = subprocess.run([sys.executable, "-c", script, path or ""], env={**os.environ, "PYTHONPATH": here + ":" + os.environ["PYTHONPATH"]},
                               capture_output=True, text=True, timeout=120)
@@ -201,6 +201,31 @@ class Words(unittest.TestCase):
         self.assertEqual(self.last_words(loop + "raise ValueError\n"), ("TOLD failed", 1))
         self.assertEqual(self.last_words(loop + "sys.exit(1)\n"), ("TOLD done", 1))  # the script ends itself
 
+    def test_an_exception_in_a_thread_that_trains_is_told_and_one_in_another_thread_is_not(self):
+        work = ("import threading\ndef work():\n  for step in run.steps():\n    t.step_of(model, optimizer, run)\n    if step == 2: {}\n"
+                "other = threading.Thread(target=work)\nother.start()\nother.join()\n")
+        self.assertEqual(self.last_words(work.format("raise ValueError('in a thread')")), ("TOLD failed", 1))
+        self.assertIn("ValueError: in a thread", self.said)
+        beside = ("import threading\ndef fails(): raise ValueError('beside')\nfor step in run.steps():\n  t.step_of(model, optimizer, run)\n"
+                  "  if step == 2:\n    one = threading.Thread(target=fails)\n    one.start()\n    one.join()\n")
+        self.assertEqual(self.last_words(beside), ("TOLD done", 0))
+        self.assertIn("ValueError: beside", self.said)
+
+    def test_a_last_checkpoint_that_fails_is_told_also_where_the_script_shows_exceptions_itself(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for hook in ("", "sys.excepthook = lambda *_: None\n"):
+                body = (hook + "from espalier import _checkpoint\ndef full(*_): raise OSError(28, 'No space left on device')\n"
+                        "for step in run.steps():\n  t.step_of(model, optimizer, run)\n  if step == 5: _checkpoint.write = full\n"
+                        "  if step == 5: run._trainer.saving.every = 100\n")
+                self.assertEqual(self.last_words(body, os.path.join(folder, "c")), ("TOLD failed", 1), self.said)
+
+    def test_an_interrupt_while_the_state_is_written_is_told(self):
+        body = ("from espalier import _checkpoint\ndef stopped(*_): raise KeyboardInterrupt\nfor step in run.steps():\n"
+                "  t.step_of(model, optimizer, run)\n  if step == 3:\n    _checkpoint.write = stopped\n    break\n")
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.last_words(body, os.path.join(folder, "c"))[0], "TOLD failed", self.said)
+            self.assertIn("was not written after step 3, where the loop was left: KeyboardInterrupt", self.said)
+
     def test_a_loop_that_ends_by_itself_is_written_and_one_that_an_exception_seems_to_end_says_that_it_is_not(self):
         step, words = "  t.step_of(model, optimizer, run)\n", "the loop was ended after step 3 by an exception, or in a way that looks like one, so "
         with tempfile.TemporaryDirectory() as folder:
@@ -210,6 +235,12 @@ class Words(unittest.TestCase):
                 self.assertEqual(self.last_words(f"import itertools\n{loop}:\n{step}", path), ("TOLD done", 0), self.said)
                 self.assertEqual(words + path in self.said, not written, self.said)
                 self.assertEqual(next(training(0, 1, path, stand_in.Control(), "plain")[0].steps()), 4 if written else 3)
+
+    def test_a_loader_that_ends_beside_the_steps_ends_the_training_then_and_there(self):
+        for workers in (0, 1):
+            body = (f"import torch\nloader = torch.utils.data.DataLoader(torch.arange(3), num_workers={workers})\nfor step, batch in zip(run.steps(), loader):\n"
+                    "  t.step_of(model, optimizer, run)\nassert c.told[-1] == {'type': 'done', 'step': 3}, c.told[-1]\n")
+            self.assertEqual(self.last_words(body), ("TOLD done", 0), self.said)
 
     def test_a_loop_that_a_module_holds_ends_while_threads_still_run(self):
         step = "  t.step_of(model, optimizer, run)\n  if step == 2: "

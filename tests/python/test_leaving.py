@@ -1,4 +1,5 @@
 """Unit tests of the Python package: how a loop over steps may be left. Run by tests/torchrt/python.bats."""
+import gc
 import glob
 import itertools
 import os
@@ -213,6 +214,110 @@ class Ends(unittest.TestCase):
             next(steps)
             raise KeyError
         self.assertEqual(run.told, ["failed"])
+
+    def within(self, run, how, wrap):
+        try:
+            with run.steps() as steps:
+                for step in wrap(steps):
+                    self.body(step, how)
+                    if step == 3 and how == "break":
+                        break
+                    if step == 3 and how == "return":
+                        return
+                    if step == 3 and how == "raise":
+                        raise ValueError("in the loop itself")
+        except (ValueError, SystemExit):
+            pass
+
+    def test_a_block_of_the_steps_is_told_for_certain_how_it_was_left(self):
+        for wrap in WRAPS + (lambda one: itertools.islice(one, 100), lambda one: map(first, zip(one, range(100)))):
+            for how, wanted in (("no", "well after 5"), ("break", "well after 2"), ("return", "well after 2"), ("raise", "failed"),
+                                ("call", "failed"), ("exit", "failed")):
+                run = Looped()
+                self.within(run, how, wrap)
+                self.assertEqual(run.told, [wanted], how)
+
+    def test_a_block_of_the_steps_knows_what_no_frame_shows(self):
+        # next() is told of the end by an exception; a loader of Python code ends inside islice(); an error of C code comes out of it.
+        for wrap, wanted in ((lambda one: itertools.islice(map(first, zip(one, Loader(3))), 5), "well after 3"),
+                             (lambda one: itertools.islice(map(int, map(" 12x".__getitem__, one)), 5), "failed")):
+            run = Looped()
+            self.within(run, "no", wrap)
+            self.assertEqual(run.told, [wanted])
+        run = Looped()
+        with run.steps() as steps:
+            some = itertools.islice(steps, 3)
+            while next(some, None):
+                pass
+        self.assertEqual(run.told, ["well after 2"])
+
+    def test_an_exception_of_an_earlier_loop_that_the_script_keeps_does_not_spoil_a_block(self):
+        run, kept = Looped(), []
+        with run.steps() as steps:
+            for loader in (bad(), range(1)):
+                try:
+                    for _ in map(first, zip(steps, loader)):
+                        pass
+                except ValueError as error:
+                    kept.append(error)
+            with unittest.mock.patch.object(sys, "last_value", kept[0], create=True):
+                steps.__exit__(None, None, None)
+        self.assertEqual(run.told, ["well after 3"])
+
+    def test_a_block_inside_a_generator_is_ended_as_its_consumer_ends(self):
+        def inside(run):
+            with run.steps() as steps:
+                for step in steps:
+                    yield step
+
+        for how, wanted in (("break", "well after 1"), ("raise", "failed")):
+            run = Looped()
+            try:
+                for step in inside(run):
+                    if step == 2 and how == "break":
+                        break
+                    if step == 2:
+                        raise ValueError
+            except ValueError:
+                pass
+            self.assertEqual(run.told, [wanted], how)
+
+    def test_a_loop_that_the_collector_drops_inside_another_one_is_not_taken_for_one_that_was_left_well(self):
+        def begun(run):
+            class Holder:
+                pass
+
+            holder = Holder()
+            holder.itself, holder.steps = holder, around(run.steps())
+            next(holder.steps)
+
+        run = Looped()
+        gc.disable()
+        try:
+            begun(run)
+            for _ in map(gc.collect, (2, 2)):
+                pass
+        finally:
+            gc.enable()
+        self.assertEqual(run.told, ["failed"])
+        run = Looped()
+        for _ in run.steps():  # and none after a collection is
+            break
+        self.assertEqual(run.told, ["well after 0"])
+
+    def test_a_generator_that_ends_with_a_handler_is_closed_as_one_without(self):
+        def guarded(steps):
+            try:
+                for step in steps:
+                    yield step
+            finally:
+                len("")
+
+        for outer, wanted in ((lambda one: itertools.islice(one, 3), "well after 2"), (lambda one: map(first, zip(one, range(3))), "well after 3")):
+            run = Looped()
+            for _ in outer(guarded(run.steps())):
+                pass
+            self.assertEqual(run.told, [wanted])
 
     def test_a_loop_inside_a_handler_is_ended_well_by_break(self):
         run = Looped()

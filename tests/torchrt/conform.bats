@@ -127,6 +127,16 @@ T
   nothing_failed
 }
 
+# bats test_tags=long:5
+@test "a Python package that is older or newer than the launcher conforms" {
+  [ -e "${TORCH_HOME:-}/lib/libtorch_python.so" ] || skip "no torch for Python at TORCH_HOME"
+  for form in older-package,newer-launcher newer-package,older-launcher; do
+    ESPALIER_TEST_FORM=$form conform --only start-more-fields,grow,shrink --patience 200 -- "$here/../python/python.sh" "$here/../python/versions.py" \
+      --steps 1000000 --pause 0.05
+    nothing_failed
+  done
+}
+
 # bats test_tags=long:2
 @test "the Python package changes from two stages to one process, and back" {
   [ -e "${TORCH_HOME:-}/lib/libtorch_python.so" ] || skip "no torch for Python at TORCH_HOME"

@@ -21,6 +21,12 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "a state that lives in shared memory: its pages are handed over, whoever is killed, forks or goes on" {
+  run "$python" tests/python/test_home.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 @test "the end of a loop: break, return, exceptions, and what ends by itself around the steps are told apart" {
   run "$python" tests/python/test_leaving.py
   echo "$output"

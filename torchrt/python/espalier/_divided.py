@@ -122,6 +122,9 @@ class Divided:
     def settle(self) -> None:
         pass
 
+    def between_steps(self) -> None:
+        pass
+
     def provide(self, step: int) -> None:
         """For the next generation, until withdraw() or the process's end. Raises OSError, StateError, RuntimeError."""
         self._memory = SharedMemory((packed := self.pack(step)).size)

@@ -31,9 +31,9 @@ class Ending:
             self._worker.control.send("failed", message=why[:2000], peer=False, memory=False)
         self._release()
 
-    def not_written(self, what: str, error: Exception) -> None:
+    def not_written(self, what: str, error: BaseException) -> None:
         remedy = "; make room, or give checkpoint= another folder" if isinstance(error, OSError) else ""
-        self.failed(f"checkpoint: {what}: {error}{remedy}")
+        self.failed(f"checkpoint: {what}: {str(error) or type(error).__name__}{remedy}")
 
     def at_exit(self, step: int, unwritten: Optional[str], now: bool) -> None:
         """When the interpreter ends. Where nobody catches an exception, `failed` is told and no `done`; where the script goes on to its end,
@@ -58,7 +58,7 @@ class Ending:
         if error is None or error is self._uncaught:
             if unwritten:
                 print(f"espalier: run.steps(): the loop was ended after step {step} by an exception, or in a way that looks like one, so "
-                      f"{unwritten} was not written then; where it was none, end the loop by `break`", file=sys.stderr, flush=True)
+                      f"{unwritten} was not written then; where it was none, loop inside `with run.steps() as steps:`", file=sys.stderr, flush=True)
             self.done(step)
             return
         # The script has an excepthook of its own, so the worker's has not told it.

@@ -12,6 +12,7 @@ before that frame knows, of the function that it came out of. An error of C code
 from __future__ import annotations
 
 import gc
+import sys
 from opcode import opname
 from types import CodeType, FrameType, TracebackType
 from typing import List, Optional
@@ -19,7 +20,8 @@ from typing import List, Optional
 _GENERATOR = 0x20  # of a code's flags
 _POPS = ("POP_TOP", "POP_ITER")  # the second from Python 3.14 on
 _ASKS = ("FOR_ITER", "SEND", "YIELD_FROM")  # the third until Python 3.10
-_SUSPENDED = ("YIELD_VALUE", "CLEANUP_THROW")  # where a generator is that its consumer closes
+_RESUMES = ("RESUME",) if sys.version_info >= (3, 13) else ()  # where a generator is that has given an element; before, at YIELD_VALUE
+_SUSPENDED = ("YIELD_VALUE", "CLEANUP_THROW") + _RESUMES  # where a generator is that its consumer closes
 _GIVES = ("RETURN_VALUE", "RETURN_CONST", "YIELD_VALUE")  # where no exception comes out of a function
 
 
@@ -59,7 +61,10 @@ def _raised(frame: FrameType, closed: "List[FrameType]") -> bool:
             if one.tb_lasti == frame.f_lasti:
                 return True
         elif id(one) not in inner and at not in closed and _instruction(at) not in _GIVES:
+            generates = bool(at.f_code.co_flags & _GENERATOR)
+            if generates and _instruction(at) in _RESUMES:
+                continue
             # Until Python 3.11 a generator that has ended does not say who asked it.
-            if at.f_back is frame or (at.f_back is None and at.f_code.co_flags & _GENERATOR):
+            if at.f_back is frame or (at.f_back is None and generates):
                 return True
     return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import threading
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Tuple
 
 from ._layouts import Layouts, Plan
@@ -194,7 +195,10 @@ class Run:
     def steps(self) -> Iterator[int]:
         """The numbers of the steps that are left, from 1 on. Takes over the state of the generation before, and hands it
         over where another generation follows: the loop then ends the process. `break` and `return` end the training as its last step
-        does. An exception does not: nothing is written then."""
+        does. An exception does not: nothing is written then.
+
+        `with run.steps() as steps:` says for certain which of the two it was, also where iterators, generators or next() are between the
+        steps and the loop: the training ends with the block, well where no exception leaves it."""
         return Steps(self)
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Tuple[int, Any]]:
@@ -214,6 +218,8 @@ class Run:
             raise RunError("a run's steps can be done once: run.steps() or run.start() was called before")
         if not self._objects:
             raise RunError("run.register() must name the model and the optimizer before run.steps()")
+        if self._worker is not None:
+            self._worker.trains_in = threading.current_thread()
         self._trainer = Training(self, self._worker, self._objects, self._checkpoint, self._every, self._minutes, self._snapshot_seconds)
         self._done = self._trainer.start(done)
         self._committed = True
@@ -243,10 +249,14 @@ class Run:
 
     def finish(self) -> None:
         """After the last step, or where the training ends before it."""
-        if self._done == self.total_steps:
-            self._training().finish(self._done)
-        else:
+        if self._done != self.total_steps:
             self._training().leave()
+            return
+        try:
+            self._training().finish(self._done)
+        except BaseException:
+            self.fail()  # the launcher hears of it also where the script has a sys.excepthook of its own
+            raise
 
     def fail(self, at_exit: bool = False) -> None:
         """Where an exception has ended the loop. at_exit: the interpreter ends now."""

@@ -33,6 +33,10 @@ class StateError(RuntimeError):
     """The state does not fit the program, or is none."""
 
 
+class TooLarge(StateError):
+    """What is to be written has outgrown its room."""
+
+
 class Place(NamedTuple):
     offset: int
     dtype: torch.dtype
@@ -131,11 +135,13 @@ def like(value: Any, made: Dict[Any, Any]) -> Any:
 class Packed:
     """State that can be written: its size is known, its tensors are still where they train."""
 
-    def __init__(self, step: int, objects: Dict[str, Any], note: Any = None, sample: Any = None, seal: bytes = b"") -> None:
+    def __init__(self, step: int, objects: Dict[str, Any], note: Any = None, sample: Any = None, seal: bytes = b"", home: Any = None) -> None:
         """note: goes with the state; anything that can be pickled. sample: of a process of the first replica, where the layout may
-        change (_alike.py). seal: the job's key, where another process of the job reads it."""
+        change (_alike.py). seal: the job's key, where another process of the job reads it. home: the memory that it will be written to, in
+        which some tensors lie already (_home.py). Raises StateError, TooLarge where it has no room."""
         self._tensors: List[Tuple[int, torch.Tensor]] = []
-        end = 0
+        first, end, size = home.layout if home else (0, 0, 0)
+        end -= first
 
         def place(value: Any) -> Any:
             nonlocal end
@@ -144,6 +150,9 @@ class Packed:
             if value.layout != torch.strided:
                 raise StateError(f"a tensor of layout {value.layout} in the state: only dense tensors can be handed over")
             device = _kind_of(value)
+            there = home.offset(value) if home else None
+            if there is not None:
+                return Place(there, value.dtype, tuple(value.shape), device)
             made: Any = Place(end, value.dtype, tuple(value.shape), device)
             if is_divided(value):
                 start, shape = box_of(value)
@@ -158,11 +167,17 @@ class Packed:
             head = pickle.dumps((step, tree, note, sample), protocol=4)
         except Exception as error:
             raise StateError(f"the state cannot be packed: {error}") from error
+        self.head_bytes = 16 + (_TAG if seal else 0) + len(head)
+        if home:
+            if self.head_bytes > first or first + end > size:
+                raise TooLarge("what is not kept in place has outgrown its room")
+            head += bytes(first - self.head_bytes)  # who reads a pickle stops at its end
         if seal:
             head = tag_of(seal, head) + head
         self._head = (_SEALED if seal else _MAGIC) + len(head).to_bytes(8, "little") + head
         self._first = _aligned(len(self._head))
         self.size = max(1, self._first + end)
+        self.copied = len(self._head) + sum(_bytes_of(tensor) for _, tensor in self._tensors)  # bytes that write() writes
 
     def write(self, memory: mmap.mmap) -> None:
         memory[: len(self._head)] = self._head

@@ -2,13 +2,22 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import sys
 import threading
 import weakref
-from typing import Any, Iterable, Iterator, Optional
+from types import TracebackType
+from typing import Any, Dict, Iterable, Iterator, Optional, Type
 
 from ._frames import dropped_well
+
+_collecting = 0  # the thread in which Python's collector of reference cycles runs now
+
+
+def _watch(phase: str, _: Dict[str, int]) -> None:
+    global _collecting
+    _collecting = threading.get_ident() if phase == "start" else 0
 
 
 class _Progress:
@@ -62,13 +71,14 @@ class _Progress:
             raise RunError(f"run.batches(): the loader has no batch for step {self.run.done + 1}; it needs a batch_sampler="
                            "espalier.Batches(run, dataset) without pass_steps=, which goes on to the training's end") from None
 
-    def leave(self, well: bool, at_exit: bool = False) -> None:
+    def leave(self, well: bool, at_exit: bool = False, certain: bool = False) -> None:
+        """certain: what the interpreter says of exceptions does not concern this loop."""
         if self.over or not self.begun or os.getpid() != self._process:  # a child that was forked tells and writes nothing
             return
         self.over = True
         # An exception that nobody caught has been printed, or one is being handled that was not when the loop began.
         other = getattr(sys, "last_value", None) is not self._last or sys.exc_info()[1] not in (None, self._handled)
-        if well and not other:
+        if well and (certain or not other):
             self.run.finish()
         else:
             self.run.fail(at_exit)
@@ -81,7 +91,7 @@ def _at_exit(reference: "weakref.ref[_Progress]", thread: threading.Thread) -> N
 
 
 class Steps:
-    """What run.steps() and run.batches() return."""
+    """What run.steps() and run.batches() return. As a context manager it is told how it was left, where else that is read from frames."""
 
     def __init__(self, run: Any, loader: Optional[Iterable[Any]] = None) -> None:
         self._progress = _Progress(run, loader)
@@ -91,6 +101,13 @@ class Steps:
 
     def __next__(self) -> Any:
         return self._progress.next()
+
+    def __enter__(self) -> "Steps":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
+        # How a generator is left that has the block, its consumer knows.
+        self._progress.leave(self._progress.well if kind is GeneratorExit else kind is None, certain=True)
 
     def close(self) -> None:
         """Ends the training here, as `break` does."""
@@ -108,6 +125,8 @@ class _Loop:
     def __init__(self, progress: _Progress) -> None:
         self._progress = progress
         progress.looping, progress.well = True, True
+        if _watch not in gc.callbacks:
+            gc.callbacks.append(_watch)
 
     def __iter__(self) -> "_Loop":
         return self
@@ -117,6 +136,7 @@ class _Loop:
 
     def __del__(self) -> None:
         progress = self._progress
-        progress.looping, progress.well = False, dropped_well(sys._getframe().f_back)
+        # The collector drops a loop in the middle of whatever else runs, whose frame says nothing of it.
+        progress.looping, progress.well = False, _collecting != threading.get_ident() and dropped_well(sys._getframe().f_back)
         if not progress.held:
             progress.leave(progress.well)

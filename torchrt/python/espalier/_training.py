@@ -3,23 +3,24 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import time
 from typing import Any, Callable, Dict, List, Optional
 
 import torch
 import torch.distributed as dist
 
-from . import _checkpoint, _profile
+from . import _profile
 from ._control import Leave
 from ._ending import Ending
 from ._exchange import gathered
 from ._gradients import Averager
-from ._leaving import Alone, Leavers
+from ._groups import Groups
+from ._leaving import Alone
 from ._measuring import Measuring
 from ._named import by_name
-from ._numbers import SharedNumbers, sum_over
+from ._numbers import SharedNumbers
 from ._registered import Registered, innermost, unwrapped
+from ._saving import Saving
 from ._snapshots import Snapshots
 from ._state import StateError
 from ._whole import largest_in
@@ -34,22 +35,15 @@ class Training:
     def __init__(self, run: Any, worker: Optional[Worker], objects: Dict[str, Any], checkpoint: Optional[str], every: int,
                  minutes: float, snapshot_seconds: float) -> None:
         self._run, self._worker = run, worker
-        self._path, self._every = checkpoint, every
-        self._due = _checkpoint.Due(checkpoint, minutes)
-        if run.world > 1 and not dist.is_initialized():
-            raise StateError("call torch.distributed.init_process_group() before run.steps(): there are "
-                             f"{run.world} processes")
-        self._group = dist.new_group(backend="gloo") if run.world > 1 else None
-        self._sum = sum_over(self._group)
-        self._ending = Ending(worker, self._release)
         self._head = SharedNumbers(_HEAD)  # what a step without a profile tells: made once, as it is needed in each step
         self._registered = registered = Registered(objects)
-        registered.check(run.replicas)
         self._named = bool(run.has_layouts)
         self._divided = self._named or registered.is_divided
-        writes_parts = bool(checkpoint) and every > 0 and (self._divided or run.unit > 1)  # so each process waits for the others then
-        self._leavers = Leavers() if writes_parts and self._group is not None else None
+        self.groups = Groups(run.world, bool(checkpoint) and every > 0 and (self._divided or run.unit > 1))
+        self._ending = Ending(worker, self.groups.release)
+        registered.check(run.replicas)
         self._objects: Dict[str, Any] = dict(by_name(objects)) if self._named else {name: unwrapped(one) for name, one in objects.items()}
+        self.saving = Saving(run, self._objects, checkpoint, every, minutes)
         self._cuda = registered.on_gpu
         self.averager = Averager([one for _, one in registered.modules], run.replicas, self._cuda)
         for one in registered.optimizers:
@@ -81,11 +75,11 @@ class Training:
             from ._divided import Divided as Hand
         else:
             from ._whole import Whole as Hand  # type: ignore[assignment]
-        self._hand = Hand(worker, self._objects, self._group)
+        self._hand = Hand(worker, self._objects, self.groups.all)
         self._snapshots = Snapshots(worker, self._hand.pack, self._hand.partners, self._snapshot_seconds)
         if self._hand.keeps:
             self._snapshots.reach()
-        self._barrier()
+        self.groups.barrier()
         worker.control.begin_heartbeats()
         worker.control.send("ready")
         if source is not None:
@@ -122,7 +116,7 @@ class Training:
             taken, origin = self._hand.recover(source), "snapshot"
         took = (time.perf_counter() - begin) * 1000
         if taken is None:
-            kept = self._begun > 0 or (self._path and os.path.exists(self._path))
+            kept = self._begun > 0 or self.saving.is_there()
             origin, done = "checkpoint" if kept else "start", self._from_checkpoint()
         else:
             done = taken.step
@@ -138,10 +132,7 @@ class Training:
         return done
 
     def _from_checkpoint(self) -> int:
-        if not self._path or not os.path.exists(self._path):
-            return self._begun
-        return _checkpoint.load(self._path, self._objects, self._divided, self._run.rank % self._run.unit, self._run.unit,
-                                self._named, largest_in(self._group))
+        return self.saving.load(self._divided, largest_in(self.groups.all)) if self.saving.is_there() else self._begun
 
     # ---- a step
 
@@ -208,22 +199,19 @@ class Training:
         unkept = self._snapshots is not None and self._hand.keeps and not self._snapshots.safe
         numbers = SharedNumbers(_HEAD + _profile.TOLD * self._run.world) if due else self._head
         told = numbers.values
-        told[_SWITCH], told[_SAVE], told[_UNKEPT] = bool(self._requests), self._save_asked or (self._run.rank == 0 and self._due.now()), unkept
+        told[_SWITCH], told[_SAVE], told[_UNKEPT] = bool(self._requests), self.saving.asked or (self._run.rank == 0 and self.saving.is_due_by_time()), unkept
         told[_SNAPSHOT] = self._snapshots is not None and self._snapshots.due()
         told[_LOSS], told[_TELLERS], told[_REPORTED] = loss, tells, self._reported
         if due:
             for at, value in enumerate(self._measuring.told(), _HEAD + _profile.TOLD * self._run.rank):
                 told[at] = value
-        self._sum(numbers)
+        self.groups.sum(numbers)
         self._agreed = told.tolist()
         if due and self._worker is not None and self._run.rank == 0:
             ranks = [self._agreed[at:at + _profile.TOLD] for at in range(_HEAD, len(self._agreed), _profile.TOLD)]
             self._measuring.tell(self._worker, self._step, self._reported, ranks, self._objects)
 
     # ---- the boundary after a step
-
-    _save_asked = False
-    _written = -1  # the step of the last checkpoint
 
     def _listen(self) -> None:
         worker = self._worker
@@ -235,39 +223,23 @@ class Training:
                 self._requests.append([frame, False])
             elif self._requests:
                 self._requests[-1][1] = True
-        self._save_asked = worker.control.take_checkpoint() or self._save_asked
+        self.saving.asked = worker.control.take_checkpoint() or self.saving.asked
 
     def boundary(self, step: int) -> None:
         if self._hand is not None:
             self._hand.settle()
         if not self._reported:
             self._agree(0.0, False)
-        save, self._save_asked = self._agreed[_SAVE] > 0, False
+        save, self.saving.asked = self._agreed[_SAVE] > 0, False
         stands = self._agreed[_SWITCH] > 0 and step < self._run.total_steps
         # All at the same step: parts of a divided state belong together.
         if self._snapshots is not None and not stands and (save or self._agreed[_SNAPSHOT] > 0):
             self._snapshots.make(step)
-        if self._path and (save or (self._every > 0 and step % self._every == 0)):
-            self._try_checkpoint(step)
+        self.saving.write_at(step, save, self._divided, largest_in(self.groups.all))
         if stands:
             self._stand(step)
-
-    def _write_checkpoint(self, step: int) -> None:
-        """Raises OSError."""
-        assert self._path is not None
-        self._due.written()
-        _checkpoint.write(self._path, step, self._objects, self._run.rank, self._run.world, self._divided, largest_in(self._group),
-                          self._run.unit, self._named)
-        self._written = step
-
-    def _try_checkpoint(self, step: int) -> None:
-        """A full disk does not end a training that may go on for days."""
-        try:
-            self._write_checkpoint(step)
-        except OSError as error:
-            if self._run.rank == 0 or not isinstance(error, _checkpoint.Elsewhere):
-                print(f"espalier: checkpoint: {self._path} was not written after step {step}: {error}; the training goes on, and the "
-                      "checkpoint of before remains; make room, or give checkpoint= another folder", file=sys.stderr, flush=True)
+        elif self._hand is not None:
+            self._hand.between_steps()
 
     def _stand(self, step: int) -> None:
         """Until the launcher says `resume` (returns) or `exit` (Leave)."""
@@ -286,7 +258,7 @@ class Training:
             if not request[1]:
                 worker.control.expect("resume")
         except Leave:
-            self._release()
+            self.groups.release()
             raise
         self._hand.withdraw()  # the next generation has failed
 
@@ -300,19 +272,12 @@ class Training:
             torch.cuda.empty_cache()
 
     def finish(self, step: int) -> None:
-        if self._path and self._every > 0 and self._written != step:
-            self._write_checkpoint(step)
+        if self.saving.lacks(step):
+            self._save(step)
         self._ending.done(step)
 
-    def _release(self) -> None:
-        """The groups' threads must have ended before the interpreter does, or its end aborts."""
-        for group in (self._leavers and self._leavers.group, self._group):
-            try:
-                if group is not None:
-                    dist.destroy_process_group(group)
-            except (ValueError, RuntimeError):
-                pass  # the script has destroyed all groups
-        self._leavers, self._group, self._sum = None, None, sum_over(None)
+    def _save(self, step: int) -> None:
+        self.saving.write(step, self._divided, largest_in(self.groups.all))
 
     def leave(self) -> None:
         """Ends a training whose loop was left early. A step without report() is not written as done: the state is that of the
@@ -320,18 +285,18 @@ class Training:
         exceptions nobody hears of."""
         step, can = self._left_at()
         if self._ending.is_over:
-            self._release()
+            self.groups.release()
             return
         try:
-            mine = bool(self._path) and self._every > 0 and can and self._written != step
-            if self._leavers is not None:
-                mine = self._leavers.all_can_write(step, mine)
+            mine = can and self.saving.lacks(step)
+            if self.groups.leavers is not None:
+                mine = self.groups.leavers.all_can_write(step, mine)
             if mine:
-                self._write_checkpoint(step)
+                self._save(step)
         except Alone as error:
-            self._ending.failed(f"run.steps(): {error}; {self._path} was not written")
-        except Exception as error:
-            self._ending.not_written(f"{self._path} was not written after step {step}, where the loop was left", error)
+            self._ending.failed(f"run.steps(): {error}; {self.saving.path} was not written")
+        except BaseException as error:  # also an interrupt, which would be lost
+            self._ending.not_written(f"{self.saving.path} was not written after step {step}, where the loop was left", error)
         else:
             self._ending.done(step)
 
@@ -342,8 +307,4 @@ class Training:
     def fail(self, at_exit: bool) -> None:
         """Where an exception has ended the loop. at_exit: the interpreter ends now."""
         step = self._left_at()[0]
-        self._ending.at_exit(step, self._path if self._every > 0 and self._written != step else None, at_exit)
-
-    def _barrier(self) -> None:
-        if self._group is not None:
-            dist.barrier(group=self._group)
+        self._ending.at_exit(step, self.saving.path if self.saving.lacks(step) else None, at_exit)

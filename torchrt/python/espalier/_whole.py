@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from ._exchange import gathered
 from ._handover import Found, Offer, from_vaults, lowest_by_node, offer_name, spread, take
+from ._home import Home
 from ._memory import SharedMemory, private_map
 from ._slices import nodes_of
 from ._state import Packed, StateError, apply, read
@@ -51,6 +52,7 @@ class Whole:
         self._offer: Optional[Offer] = None
         self._received: Optional[Offer] = None  # of state from another node, to this node's other processes
         self._memory: Optional[SharedMemory] = None
+        self._home = Home(objects, worker.seal) if self.keeps else None
         self.listen()
 
     def listen(self) -> None:
@@ -116,18 +118,31 @@ class Whole:
             self._received.close()
             self._received = None
 
+    def between_steps(self) -> None:
+        """Training goes on after this boundary."""
+        if self._home is not None:
+            self._home.between_steps()
+
     def provide(self, step: int) -> None:
         """For the next generation, until withdraw() or the process's end. Raises OSError, StateError, RuntimeError."""
-        if self._offer is not None:
-            self._memory = SharedMemory((packed := self.pack(step)).size)
-            packed.write(self._memory.map)
-            self._offer.provide(step, self._memory.fd)
+        if self._offer is None:
+            return
+        assert self._home is not None
+        packed = self._home.pack(step)
+        if packed is not None:
+            self._offer.provide(step, self._home.give(packed))
+            return
+        self._memory = SharedMemory((packed := self.pack(step)).size)
+        packed.write(self._memory.map)
+        self._offer.provide(step, self._memory.fd)
 
     def withdraw(self) -> None:
         """The next generation has failed."""
         if self._offer is not None:
             self._offer.close()
             self.listen()
+        if self._home is not None:
+            self._home.leave()
         if self._memory is not None:
             self._memory.close()
             self._memory = None

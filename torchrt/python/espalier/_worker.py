@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import traceback
 from typing import Any, Dict, List, Optional, Sequence
 
@@ -82,7 +83,7 @@ class Worker:
                            capabilities={"parallel": "data", "unit": units[0], **several, "global_batch": global_batch,
                                          "program": program_name(), "start_seconds": start_seconds,
                                          "handoff": ["device"], "adopt": False, "profile": "flat", "vault": True})
-        sys.excepthook = self._last_words
+        self.hear_of_exceptions()
         assign = self.control.expect("assign")
         self.plan: Dict[str, Any] = assign["plan"]
         self.source: Optional[Dict[str, Any]] = assign.get("source")
@@ -103,6 +104,20 @@ class Worker:
         if self._noticed and self._extension:
             self.control.send("notice", job=self._extension)
         self._noticed = False
+
+    trains_in: Optional[threading.Thread] = None  # None: it has not begun to train
+
+    def hear_of_exceptions(self) -> None:
+        """Those that nobody catches: in the main thread, and in the thread that trains."""
+        sys.excepthook = self._last_words
+        others = threading.excepthook
+
+        def of_thread(ended: Any) -> None:
+            if ended.thread is not None and ended.thread is self.trains_in and not issubclass(ended.exc_type, SystemExit):
+                self._last_words(ended.exc_type, ended.exc_value, ended.exc_traceback)
+            others(ended)
+
+        threading.excepthook = of_thread
 
     def _last_words(self, kind: type, error: BaseException, trace: Any) -> None:
         if issubclass(kind, Leave):

@@ -1,0 +1,310 @@
+"""Unit tests of the Python package: the memory in which a state lives, and that its pages are handed over. Run by tests/torchrt/python.bats."""
+import faulthandler
+import gc
+import os
+import signal
+import time
+import traceback
+import unittest
+import unittest.mock
+
+import torch
+
+import stand_in
+from espalier import _home, _memory, _state, _whole
+
+torch.set_num_threads(1)
+SEAL, TOKEN = b"k" * 32, f"test-home-{os.getpid()}"
+
+
+def training(width=700, seed=1, **more):
+    """Some 17 MB with the optimizer's moments."""
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(torch.nn.Linear(width, width), torch.nn.Tanh(), torch.nn.Linear(width, width), torch.nn.BatchNorm1d(width))
+    return {"model": model, "optimizer": torch.optim.AdamW(model.parameters(), lr=0.01), **more}
+
+
+def train(objects, steps, seed=7):
+    torch.manual_seed(seed)
+    model, optimizer = objects["model"], objects["optimizer"]
+    width = next(model.parameters()).shape[1]
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.randn(4, width)).square().mean().backward()
+        optimizer.step()
+
+
+def moved(objects):
+    home = _home.Home(objects, SEAL)
+    home.between_steps()
+    home.between_steps()
+    return home
+
+
+def flat(objects):
+    """All tensors of the state, one after the other."""
+    found = []
+    _state.mapped({name: one.state_dict() for name, one in objects.items()}, lambda one: found.append(one) if isinstance(one, torch.Tensor) else None)
+    return torch.cat([one.detach().double().reshape(-1) for one in found])
+
+
+def read_into(objects, fd):
+    step, state = _state.read(_memory.private_map(fd), SEAL, objects)
+    _state.apply(objects, state, "the state")
+    return step
+
+
+def live_maps():
+    with open("/proc/self/maps", encoding="ascii") as lines:
+        return sum("memfd:espalier-live" in line for line in lines)
+
+
+def peak_mb():
+    with open("/proc/self/status", encoding="ascii") as lines:
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
+class Homes(unittest.TestCase):
+    def same(self, one, other):
+        self.assertTrue(torch.equal(flat(one), flat(other)))
+
+    def test_a_state_that_has_moved_trains_as_before_and_is_handed_over_without_a_copy_of_it(self):
+        one, alone = training(), training()
+        for objects in (one, alone):
+            train(objects, 3)
+        home = moved(one)
+        for objects in (one, alone):
+            train(objects, 3)
+        self.same(one, alone)
+        packed = home.pack(6)
+        self.assertLess(packed.copied, 2 << 20)  # the head and what is small
+        self.assertGreater(_state.Packed(6, one).copied, 11 << 20)
+        fd, other = home.give(packed), training(seed=2)
+        self.assertEqual(read_into(other, fd), 6)
+        self.same(other, one)
+        train(other, 3)
+        train(alone, 3)
+        self.same(other, alone)
+
+    def test_what_is_given_never_changes_whoever_goes_on(self):
+        one, alone = training(), training()
+        for objects in (one, alone):
+            train(objects, 3)
+        home = moved(one)
+        fd = home.give(home.pack(3))
+        kept = os.pread(fd, os.fstat(fd).st_size, 0)
+        other = training(seed=2)
+        read_into(other, fd)
+        train(other, 2, seed=9)  # the next generation, which is given up
+        train(one, 2)            # the one that goes on
+        train(alone, 2)
+        self.same(one, alone)
+        self.assertEqual(os.pread(fd, len(kept), 0), kept)
+        home.leave()
+        with unittest.mock.patch.object(_home, "_SHARE", 0):
+            home.between_steps()  # it can be handed over once more
+        fd = home.give(home.pack(5))
+        read_into(other, fd)
+        self.same(other, alone)
+
+    def test_a_child_sees_the_state_of_its_moment_and_writes_nothing_into_its_parents(self):
+        one = training()
+        train(one, 3)
+        home = moved(one)
+        before, told = flat(one), os.pipe()
+        go = os.pipe()
+        child = os.fork()
+        if child == 0:
+            faulthandler.dump_traceback_later(60, exit=True)
+            status = 1
+            try:
+                os.read(go[0], 1)  # the parent has trained on
+                status = 0 if torch.equal(flat(one), before) else 2
+                with torch.no_grad():
+                    for parameter in one["model"].parameters():
+                        parameter.zero_()
+            finally:
+                os.write(told[1], b"x")
+                os._exit(status)
+        os.close(told[1])
+        train(one, 2)
+        after = flat(one)
+        os.write(go[1], b"x")
+        os.read(told[0], 1)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        self.assertTrue(torch.equal(flat(one), after))
+        self.assertFalse(torch.equal(before, after))
+        self.assertIsNone(home.pack(5))  # until it has moved again
+        with unittest.mock.patch.object(_home, "_SHARE", 0):
+            home.between_steps()
+        other = training(seed=2)
+        read_into(other, home.give(home.pack(5)))
+        self.same(other, one)
+
+    def test_tensors_that_share_their_memory_with_others_stay_there_and_with_them(self):
+        one = training()
+        first, last = one["model"][0], one["model"][2]
+        last.weight = first.weight  # tied: one tensor
+        one["optimizer"] = torch.optim.AdamW(one["model"].parameters(), lr=0.01)
+        train(one, 2)
+        whole = torch.zeros(2 * 700 * 700)  # a flat buffer of the script's own, of which tensors are parts
+        one["model"].register_buffer("part", whole[:700 * 700].view(700, 700))
+        one["model"].register_buffer("row", torch.zeros(700 * 700))
+        one["model"].register_buffer("columns", torch.zeros(700, 700).t())
+        alias, numbers = one["model"].row.detach(), one["model"].row.numpy()
+        for state in one["optimizer"].state.values():
+            state["other"] = torch.zeros(900, 900)  # what makes it worth a move
+        home = moved(one)
+        self.assertIsNotNone(home.offset(first.weight))
+        self.assertIs(last.weight, first.weight)
+        for name in ("part", "row", "columns"):
+            self.assertIsNone(home.offset(getattr(one["model"], name)), name)
+        whole.fill_(3)
+        numbers[0] = 5
+        self.assertEqual((one["model"].part[0, 0], alias[0], one["model"].row[0]), (3, 5, 5))
+        train(one, 2)
+        fd = home.give(home.pack(4))
+        with open(f"/proc/self/fd/{fd}", "rb") as file:
+            _, state = _state.read(_memory.private_map(file.fileno()), SEAL)
+        self.assertTrue(torch.equal(state["model"]["2.weight"], first.weight))
+        self.assertTrue(torch.equal(state["model"]["part"], one["model"].part))
+        self.assertEqual(state["model"]["row"][0], 5)
+
+    def test_what_outgrows_its_room_is_copied_as_a_whole(self):
+        class Log:
+            kept = ""
+
+            def state_dict(self):
+                return {"kept": self.kept}
+
+            def load_state_dict(self, state):
+                self.kept = state["kept"]
+
+        for grow in (lambda one: setattr(one["log"], "kept", "x" * (3 << 20)),
+                     lambda one: [state.update(more=torch.ones(1000, 1000)) for state in one["optimizer"].state.values()]):
+            one = training(log=Log())
+            train(one, 2)
+            home = moved(one)
+            self.assertIsNotNone(home.pack(2))
+            grow(one)
+            self.assertIsNone(home.pack(3))
+
+    def test_a_state_of_which_little_could_move_stays_and_one_without_memory_for_it_too(self):
+        small = training(width=8)
+        train(small, 2)
+        self.assertIsNone(moved(small).pack(2))
+        one, alone = training(), training()
+        for objects in (one, alone):
+            train(objects, 2)
+        with unittest.mock.patch.object(_home, "SharedMemory", side_effect=OSError(12, "Cannot allocate memory")):
+            home = moved(one)
+        self.assertIsNone(home.pack(2))
+        train(one, 2)
+        train(alone, 2)
+        self.same(one, alone)
+
+    def test_a_move_needs_room_for_one_tensor_and_what_nobody_has_any_more_is_given_back(self):
+        count = live_maps()
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(*[torch.nn.Linear(1400, 1400) for _ in range(12)])  # 94 MB, in tensors of 8
+        objects = {"model": model, "optimizer": torch.optim.SGD(model.parameters(), lr=0.1)}
+        gc.collect()
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")  # the peak begins anew
+        before = peak_mb()
+        home = moved(objects)
+        self.assertIsNotNone(home.pack(0))
+        self.assertLess(peak_mb() - before, 40)
+        self.assertEqual(live_maps(), count + 1)
+        del model, objects, home
+        gc.collect()
+        self.assertEqual(live_maps(), count)
+
+
+class Generations(unittest.TestCase):
+    """Two generations on one node, the parts of the package that a launcher leads."""
+
+    def hand(self, objects, worker):
+        return _whole.Whole(worker, objects, None)
+
+    def worker(self, generation, source=None):
+        worker = stand_in.Worker(0, 1, 4, stand_in.Control())
+        worker.token, worker.generation, worker.source = TOKEN, generation, source
+        return worker
+
+    source = {"generation": 0, "plan": {"stages": [{"replicas": [{"gpus": ["n/0"]}]}]}}
+
+    def old(self, steps=3, resumes=False):
+        """A process that trains, hands its state over after `steps`, and stands. Returns its number, and what it says when it goes on."""
+        told, go = os.pipe(), os.pipe()
+        child = os.fork()
+        if child:
+            os.close(told[1])
+            os.close(go[0])
+            self.assertEqual(os.read(told[0], 1), b"x")
+            return child, told[0], go[1]
+        faulthandler.dump_traceback_later(60, exit=True)
+        try:
+            one = training()
+            train(one, steps)
+            hand = self.hand(one, self.worker(0))
+            hand.between_steps()
+            hand.between_steps()
+            train(one, steps)
+            with unittest.mock.patch.object(_whole, "SharedMemory", side_effect=AssertionError("a copy was made")):
+                hand.provide(2 * steps)
+            os.write(told[1], b"x")
+            os.read(go[0], 1)
+            hand.withdraw()
+            train(one, steps)
+            os.write(told[1], b"%.17g" % flat(one).sum().item())
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+
+    def alone(self, steps):
+        one = training()
+        for _ in range(steps // 3):
+            train(one, 3)
+        return one
+
+    def test_an_old_process_that_is_killed_leaves_its_state_to_the_new_one(self):
+        pid, told, go = self.old()
+        other = training(seed=2)
+        hand = self.hand(other, self.worker(1))
+        taken = hand.take_over(self.source)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        self.assertEqual(taken.step, 6)
+        self.assertTrue(torch.equal(flat(other), flat(self.alone(6))))
+        train(other, 3)
+        self.assertTrue(torch.equal(flat(other), flat(self.alone(9))))
+
+    def test_a_new_process_that_is_killed_after_it_has_written_leaves_the_old_one_as_it_was(self):
+        pid, told, go = self.old()
+        ready = os.pipe()
+        new = os.fork()
+        if new == 0:
+            faulthandler.dump_traceback_later(60, exit=True)
+            try:
+                other = training(seed=2)
+                self.hand(other, self.worker(1)).take_over(self.source)
+                train(other, 2, seed=11)
+                os.write(ready[1], b"x")
+                time.sleep(100)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        os.close(ready[1])
+        self.assertEqual(os.read(ready[0], 1), b"x")
+        os.kill(new, signal.SIGKILL)
+        os.waitpid(new, 0)
+        os.write(go, b"x")
+        self.assertEqual(float(os.read(told, 100)), flat(self.alone(9)).sum().item())
+        os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    unittest.main()

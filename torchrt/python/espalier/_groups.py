@@ -1,0 +1,37 @@
+"""The process groups that are the training's own."""
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import torch.distributed as dist
+
+from ._leaving import Leavers
+from ._numbers import sum_over
+from ._state import StateError
+
+
+class Groups:
+    """To make them is collective. Raises StateError."""
+
+    def __init__(self, world: int, writes_parts: bool) -> None:
+        """writes_parts: each process writes its part of a checkpoint, and so waits for the others where the loop is left early."""
+        if world > 1 and not dist.is_initialized():
+            raise StateError("call torch.distributed.init_process_group() before run.steps(): there are "
+                             f"{world} processes")
+        self.all: Any = dist.new_group(backend="gloo") if world > 1 else None
+        self.sum = sum_over(self.all)
+        self.leavers: Optional[Leavers] = Leavers() if writes_parts and self.all is not None else None
+
+    def barrier(self) -> None:
+        if self.all is not None:
+            dist.barrier(group=self.all)
+
+    def release(self) -> None:
+        """The groups' threads must have ended before the interpreter does, or its end aborts."""
+        for group in (self.leavers and self.leavers.group, self.all):
+            try:
+                if group is not None:
+                    dist.destroy_process_group(group)
+            except (ValueError, RuntimeError):
+                pass  # the script has destroyed all groups
+        self.leavers, self.all, self.sum = None, None, sum_over(None)
