@@ -42,7 +42,7 @@ void MovableTraining::take_over(const std::vector<Holding>& holdings, const std:
   }
   if (!left || !left->source) {
     rooms_.extensions.release_all();
-    if (left) rooms_.generations.go_on_after(left->last_generation + kUntold);
+    if (left) rooms_.generations.begin_over(left->last_generation + kUntold);
     return callbacks_.begin();
   }
   rooms_.rank_servers.start();

@@ -64,15 +64,11 @@ std::unique_ptr<World> Generations::make(int number, const Plan& plan, bool firs
 
 void Generations::start_first(const Plan& plan) { current_ = make(number_, plan, true); }
 
-void Generations::begin_over() {
+void Generations::begin_over(int last) {
+  last_number_ = std::max(last_number_, last);
   number_ = ++last_number_;
   plan_ = Plan{};
   earlier_.replace(number_);
-}
-
-void Generations::go_on_after(int last) {
-  last_number_ = last;
-  begin_over();
 }
 
 void Generations::take_over(int last, const wire::Assign::Source& running) {

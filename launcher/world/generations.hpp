@@ -53,11 +53,11 @@ class Generations {
 
   // The ranks of the first generation, on `plan`. Throws Error.
   void start_first(const Plan& plan);
-  // The first generation did not train. It starts once more, under another number and without a plan.
-  void begin_over();
-  // An earlier launcher of the job was lost, and had started generations up to `last`. Generation numbers go on there.
-  void go_on_after(int last);
-  // The same, and `running` was its running generation, of which only state is left.
+  // The first generation did not train. It starts once more, under another number and without a plan. Where an earlier
+  // launcher of the job was lost, which had started generations up to `last`, the numbers go on there.
+  void begin_over(int last = 0);
+  // An earlier launcher of the job was lost, and had started generations up to `last`. `running` was its running
+  // generation, of which only state is left.
   void take_over(int last, const wire::Assign::Source& running);
   // The ranks of the next generation. They take the state of `source`; without: they start from the newest checkpoint.
   // Throws Error.
