@@ -1,14 +1,22 @@
 #include "spank/option.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "spank/deadline.h"
 #include "spank/local.h"
 #include "spank/site.h"
 
 static struct espalier_option option;
 
 const struct espalier_option* espalier_option(void) { return &option; }
+
+/* A step of a job that runs is no submission: whether it is late is for the launcher to say. */
+static int submits_a_job(void) {
+  return spank_context() == S_CTX_ALLOCATOR || (spank_context() == S_CTX_LOCAL && !getenv("SLURM_JOB_ID"));
+}
 
 /* In the user's command a refusal ends the command. On a compute node the value may be forged or
  * come from a site with other limits, so it is checked again. A bad value does not fail there:
@@ -23,6 +31,9 @@ static int take(int val, const char* text, int remote) {
   snprintf(option.text, sizeof(option.text), "%s", text);
   if (option.valid && !remote && spank_context() == S_CTX_LOCAL)
     option.valid = espalier_local_check(option.text, &option.elastic, option.why, sizeof(option.why)) == 0;
+  if (option.valid && !remote && !espalier_site()->allows_late && submits_a_job())
+    option.valid =
+        espalier_deadline_check(option.text, &option.elastic, time(NULL), option.why, sizeof(option.why)) == 0;
   if (option.valid || remote) return 0;
   slurm_spank_log("%s", option.why);
   return -1;

@@ -54,11 +54,18 @@ static int read_path(const char* value, const char** path) {
   return 0;
 }
 
+static int read_late(const char* value) {
+  if (strcmp(value, "refuse") != 0 && strcmp(value, "warn") != 0) return -1;
+  site.allows_late = strcmp(value, "warn") == 0;
+  return 0;
+}
+
 void espalier_site_read(int argc, char** argv) {
   site.max_gpus = 64;
   site.launcher = ESPALIER_PREFIX "/bin/espalier-launch";
   site.report = ESPALIER_PREFIX "/sbin/espalier-report";
   site.planner_user = NULL;
+  site.allows_late = 0;
   site.planner_host[0] = '\0';
   memcpy(site.planner_port, STRING(ESPALIER_DEFAULT_PORT), sizeof(STRING(ESPALIER_DEFAULT_PORT)));
   for (int i = 0; i < argc; i++) {
@@ -71,11 +78,12 @@ void espalier_site_read(int argc, char** argv) {
       if (key == 6 && memcmp(argv[i], "report", key) == 0) bad = read_path(value, &site.report);
       if (key == 7 && memcmp(argv[i], "planner", key) == 0) bad = read_planner(value);
       if (key == 12 && memcmp(argv[i], "planner_user", key) == 0) bad = 0, site.planner_user = value;
+      if (key == 14 && memcmp(argv[i], "late_deadlines", key) == 0) bad = read_late(value);
     }
     if (bad)
       slurm_error(
           "espalier: plugstack.conf: \"%s\" ignored; known are max=N launcher=PATH planner=HOST[:PORT] "
-          "report=PATH planner_user=NAME",
+          "report=PATH planner_user=NAME late_deadlines=refuse|warn",
           argv[i]);
   }
 }

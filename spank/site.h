@@ -4,7 +4,9 @@
  *   launcher=PATH         espalier-launch on the compute nodes
  *   planner=HOST[:PORT]   where espalierd listens; without it nothing is reported
  *   report=PATH           espalier-report on the compute nodes; empty: topologies are not reported
- *   planner_user=NAME     the user that espalierd runs as (default: root and slurm) */
+ *   planner_user=NAME     the user that espalierd runs as (default: root and slurm)
+ *   late_deadlines=WORD   refuse: a job whose deadline is over when it is submitted is refused (the default)
+ *                         warn: it is not */
 #ifndef ESPALIER_SPANK_SITE_H
 #define ESPALIER_SPANK_SITE_H
 
@@ -13,6 +15,7 @@ struct espalier_site {
   const char* launcher; /* the strings belong to Slurm and live as long as the plugin stack */
   const char* report;
   const char* planner_user; /* NULL: not given */
+  int allows_late;          /* late_deadlines=warn */
   char planner_host[256];   /* empty: no planner */
   char planner_port[6];
 };

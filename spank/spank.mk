@@ -1,6 +1,6 @@
 # The plugins. SPANK's must match Slurm's major.minor, job_submit's the micro version too.
 SPANK_COMMON := $(addprefix $(BUILD)/obj/spank/,elastic_option.o gpu_request.o)
-SPANK_PLUGIN := $(addprefix $(BUILD)/obj/spank/,dispatch.o site.o option.o multi_prog.o local.o container.o pyxis.o allocator.o remote.o \
+SPANK_PLUGIN := $(addprefix $(BUILD)/obj/spank/,dispatch.o site.o option.o deadline.o multi_prog.o local.o container.o pyxis.o allocator.o remote.o \
                   job_script.o slurmd.o detach.o event_datagram.o) $(BUILD)/obj/planner/slurm/job_record.o
 SPANK_SUBMIT := $(addprefix $(BUILD)/obj/spank/,job_submit.o notice.o elastic_partition.o used_grants.o) $(GRANT)
 SLURM_BIN    ?= $(patsubst %/,%,$(dir $(or $(shell command -v scancel 2>/dev/null),/usr/bin/scancel)))
@@ -23,4 +23,4 @@ $(BUILD)/lib/job_submit_espalier.so: $(SPANK_SUBMIT) $(SPANK_COMMON) spank/job_s
 	@echo "job_submit_espalier.so loads into Slurm $(SLURM_VERSION) only"
 
 $(BUILD)/bin/espalier-report: $(call objects,spank/report/topology.cpp) $(BUILD)/obj/spank/event_datagram.o
-$(UNIT_TEST): $(SPANK_COMMON) $(addprefix $(BUILD)/obj/spank/,multi_prog.o used_grants.o container.o)
+$(UNIT_TEST): $(SPANK_COMMON) $(addprefix $(BUILD)/obj/spank/,deadline.o multi_prog.o used_grants.o container.o)

@@ -18,14 +18,18 @@ bool Adoption::came(JobId base) {
 
 bool Adoption::ended(JobId base) { return awaited_.erase(base) + came_.erase(base) > 0; }
 
-Adoption::Choice Adoption::choose(const std::function<bool(const wire::Continuation&)>& suits) {
+Adoption::Choice Adoption::choose(const std::function<bool(const wire::Continuation&)>& suits,
+                                  const std::function<bool(JobId)>& enough) {
   const std::set<JobId> came = std::exchange(came_, {});
+  std::set<JobId> usable = came;
+  if (!continuation_ || !continuation_->source) std::erase_if(usable, [&](JobId base) { return !enough(base); });
   const bool fits = !continuation_ || suits(*continuation_);
-  const JobId wanted = continuation_ ? continuation_->base : came.empty() ? 0 : *came.rbegin();
+  const JobId wanted = continuation_ ? continuation_->base : usable.empty() ? 0 : *usable.rbegin();
   Choice choice;
-  if (fits && came.contains(wanted)) choice.base = wanted;
-  else if (fits && !came.empty()) choice.base = *came.rbegin();  // the one before, with what is left there
-  else choice.why_none = fits ? "its keepers have ended" : "another program ran there";
+  if (fits && usable.contains(wanted)) choice.base = wanted;
+  else if (fits && !usable.empty()) choice.base = *usable.rbegin();  // the one before, with what is left there
+  else if (!fits) choice.why_none = "another program ran there";
+  else choice.why_none = came.empty() ? "its keepers have ended" : "fewer GPUs than MIN are left of it";
   for (const JobId id : came)
     if (id != choice.base) choice.others.push_back(id);
   return choice;

@@ -33,8 +33,11 @@ class Adoption {
   // Whether a generation that an earlier launcher had has state on one of these GPUs.
   bool holds_state(const std::vector<Holding>& holdings) const;
 
-  // Once complete. `suits`: whether the job's launcher can go on with what is left.
-  Choice choose(const std::function<bool(const wire::Continuation&)>& suits);
+  // Once complete. `suits`: whether the job's launcher can go on with what is left. `enough`: whether as many GPUs as
+  // MIN are left of the base. On fewer no training starts; one that has begun goes on there, or ends with its reason.
+  Choice choose(
+      const std::function<bool(const wire::Continuation&)>& suits,
+      const std::function<bool(JobId)>& enough = [](JobId) { return true; });
 
  private:
   std::set<JobId> awaited_, came_;

@@ -44,7 +44,11 @@ bool Inheritance::ended(JobId base) {
 
 // All keepers of the bases that were left have come, or will not come.
 void Inheritance::choose() {
-  const Adoption::Choice choice = adoption_.choose(callbacks_.suits);
+  const Adoption::Choice choice = adoption_.choose(callbacks_.suits, [this](JobId base) {
+    int gpus = 0;
+    for (const Holding& held : jobs_.at(base).holdings) gpus += static_cast<int>(held.gpus.size());
+    return gpus >= context_.min_gpus;
+  });
   JobId before = 0;
   for (const JobId id : choice.others) {
     // Training was moving, and the state is in part on the base before: that is left some steps later.

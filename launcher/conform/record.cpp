@@ -14,7 +14,7 @@ void Record::note(int rank, std::deque<wire::Frame>& frames, const Plan& plan, c
     try {
       note(rank, frames.front(), plan, model);
     } catch (const Error& error) {
-      if (broken_.empty()) broken_ = "rank " + std::to_string(rank) + ": " + error.what();
+      breaks("rank " + std::to_string(rank) + ": " + error.what());
     }
   }
 }

@@ -1,5 +1,5 @@
-// What the ranks of a generation have said, and whether they may. Steps, profiles and heartbeats are noted; other
-// messages wait until the suite asks for them. Pure.
+// What the ranks of a generation have said, and whether the worker protocol allows it. Steps, profiles, heartbeats and
+// `failed` are noted, a `notice` is passed over, and other messages wait until the suite asks for them. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,18 @@ namespace espalier::launcher::conform {
 
 class Record {
  public:
-  // Takes the frames of this rank. A profile must fit the plan and the model.
+  // Takes the frames of `rank`, and leaves `frames` empty. A message that the protocol forbids is kept as broken().
+  // `plan` and `model`: a profile must fit them.
   void note(int rank, std::deque<wire::Frame>& frames, const Plan& plan, const ModelShape& model);
-  void breaks(const std::string& why) { broken_ = why; }  // somebody has said what no worker may
+  // The generation cannot go on, for `why`: for example, a worker was refused or the ranks were lost. The first reason
+  // stays.
+  void breaks(const std::string& why) {
+    if (broken_.empty()) broken_ = why;
+  }
 
-  // Messages of a rank that wait, and that no note is made of.
-  bool waits(int rank) const;
+  bool waits(int rank) const;                              // a message of `rank` waits
   bool has_said(int rank, const std::string& type) const;  // one of this type waits
+  // The oldest message of `rank` that waits; take() removes it. Only while waits(rank).
   const wire::Frame& next(int rank) const { return inbox_.at(rank).front(); }
   wire::Frame take(int rank);
 
@@ -29,7 +34,8 @@ class Record {
   int profiles() const { return profiles_; }
   int heartbeats(int rank) const;
   const std::string& failed() const { return failed_; }  // the message of the last `failed`
-  const std::string& broken() const { return broken_; }  // what no worker may say; empty: all was well
+  // Why the generation cannot go on: the first message that the protocol forbids, or the first breaks(). Empty: it can.
+  const std::string& broken() const { return broken_; }
 
  private:
   void note(int rank, const wire::Frame& frame, const Plan& plan, const ModelShape& model);

@@ -18,6 +18,13 @@ struct Lists {
   double search_ms = 0;  // how long the search took
 };
 
+// What a change has led to, as it is at the commit: another change may be committed before this one is reported.
+struct Committed {
+  int generation = 0;
+  Plan plan;
+  std::int64_t sent_early = 0;  // bytes of state that had come before the pause
+};
+
 struct Change {
   Decision decision;
   std::map<std::string, std::chrono::steady_clock::time_point> at = {};  // phase ends, for the outcome
@@ -26,7 +33,8 @@ struct Change {
   bool load_begun = false;
   std::optional<Plan> in_place_of = {};  // the plan before, of a change in place
   std::map<std::string, double> load_phases_ms = {};
-  std::optional<Lists> lists = {};  // of a change in place to lists that were searched
+  std::optional<Lists> lists = {};          // of a change in place to lists that were searched
+  std::optional<Committed> committed = {};  // without: it is still under way
 };
 
 // From the end of one phase to that of another; 0 where the change did not have both.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "launcher/job/holdings.hpp"
+
 namespace espalier::launcher {
 
 std::vector<Holding> HeldGpus::all(bool with_acquired) const {
@@ -44,6 +46,23 @@ std::set<GpuId> HeldGpus::left() const {
     if (!lost(holding))
       for (const int index : holding.gpus) left.insert({holding.node, index});
   return left;
+}
+
+std::vector<GpuId> HeldGpus::with_idle(std::vector<GpuId> gpus, const std::set<GpuId>& without) const {
+  std::set<GpuId> passed = without;
+  passed.insert(gpus.begin(), gpus.end());
+  const auto add = [&](const std::vector<Holding>& holdings) {
+    for (const Holding& holding : holdings)
+      for (const int index : holding.gpus)
+        if (const GpuId gpu{holding.node, index}; !lost(holding) && passed.insert(gpu).second) gpus.push_back(gpu);
+  };
+  add(own());
+  // An extension that the plan does not use at all is on its way back.
+  auto lent = callbacks_.extensions(false);
+  std::erase_if(lent, [this](const Holding& holding) { return !uses(callbacks_.plan(), holding); });
+  add(usable(std::move(lent)));
+  if (gpus.size() < static_cast<std::size_t>(context_.floor_gpus)) add(context_.anchor);
+  return gpus;
 }
 
 }  // namespace espalier::launcher

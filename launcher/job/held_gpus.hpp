@@ -35,6 +35,10 @@ class HeldGpus {
   // `holdings` without GPUs that are unfit or on a lost node of the anchor.
   std::vector<Holding> usable(std::vector<Holding> holdings) const;
   std::set<GpuId> left() const;  // GPUs that are not lost
+  // Returns `gpus`, which a next plan can use of the present one. Behind them come GPUs that the present plan leaves
+  // idle and that can be used: the anchor's, and those of extensions that the plan uses a part of. None of `without` is
+  // added. If these are fewer than MIN of --elastic, the anchor's unfit GPUs are added too: the job would end without.
+  std::vector<GpuId> with_idle(std::vector<GpuId> gpus, const std::set<GpuId>& without) const;
 
  private:
   bool lost(const Holding& holding) const;

@@ -19,28 +19,29 @@ Launcher::~Launcher() = default;
 
 ElasticJob Launcher::state() const {
   ElasticJob job;
-  job.id = context_.job;
+  job.id = ground_.context.job;
   job.uid = ::getuid();
-  job.name = context_.name;
-  job.min_gpus = context_.min_gpus;
-  job.max_gpus = program_.elastic() ? context_.max_gpus : static_cast<int>(context_.anchor_gpus().size());
-  job.floor_gpus = context_.floor_gpus;
-  job.deadline = context_.deadline;
-  job.accuracy = context_.accuracy;
-  job.model = program_.model();
-  job.parallel = program_.parallel();
-  job.ranks_run = phase() == JobPhase::launching && generations_.current() != nullptr;
-  if (!generations_.plan().stages.empty()) job.plan = generations_.plan();
-  job.generation = generations_.number();
+  job.name = ground_.context.name;
+  job.min_gpus = ground_.context.min_gpus;
+  job.max_gpus =
+      training_.program.elastic() ? ground_.context.max_gpus : static_cast<int>(ground_.context.anchor_gpus().size());
+  job.floor_gpus = ground_.context.floor_gpus;
+  job.deadline = ground_.context.deadline;
+  job.accuracy = ground_.context.accuracy;
+  job.model = training_.program.model();
+  job.parallel = training_.program.parallel();
+  job.ranks_run = phase() == JobPhase::launching && training_.generations.current() != nullptr;
+  if (!training_.generations.plan().stages.empty()) job.plan = training_.generations.plan();
+  job.generation = training_.generations.number();
   // An older planner may have taken the place of the one that proposed the plan. It does not know `replanning`, and
   // does the same in `switching`.
   job.phase = phase() == JobPhase::replanning ? JobPhase::switching : phase();
-  job.anchor = gpus_.own();
-  job.extensions = gpus_.usable(extensions_.holdings(true));
-  job.step_seconds = steps_.seconds();
-  job.step = steps_.step();
-  job.total_steps = program_.total_steps();
-  const auto unfit = recovery_.unfit();
+  job.anchor = holding_.gpus.own();
+  job.extensions = holding_.gpus.usable(holding_.extensions.holdings(true));
+  job.step_seconds = training_.steps.seconds();
+  job.step = training_.steps.step();
+  job.total_steps = training_.program.total_steps();
+  const auto unfit = answers_.recovery.unfit();
   job.unfit.assign(unfit.begin(), unfit.end());
   return job;
 }
@@ -51,111 +52,99 @@ void Launcher::settle() {
   using enum JobPhase;
   const JobPhase now = phase();
   // A notice that came between the proposal and this state.
-  if (hand_off_.under_way() &&
+  if (training_.hand_off.under_way() &&
       (now == acquiring || now == starting || now == ready || now == switching || now == saving || now == replanning))
-    for (const JobId id : extensions_.noticed())
-      if (!hand_off_.releases(id))
+    for (const JobId id : holding_.extensions.noticed())
+      if (!training_.hand_off.releases(id))
         machine_.raise(Event::notice_breaks, "Slurm takes back extension " + std::to_string(id));
   if (now == ending) return;
-  movable_.tell_keepers();
+  answers_.movable.tell_keepers();
   set_deadline();
-  steps_.watch(now == running || now == acquiring || now == starting || now == ready);
-  reports_->status();
+  training_.steps.watch(now == running || now == acquiring || now == starting || now == ready);
+  holding_.reports->status();
 }
 
 void Launcher::set_deadline() {
   PhaseDeadline::Situation now;
-  now.step_seconds = steps_.longest();
-  now.early_seconds = hand_off_.early_seconds();
-  now.method = program_.handoff();
-  now.start_seconds = program_.start_seconds();
-  now.attempts = generations_.next() != nullptr;
-  now.loads = recovery_.loads();
+  now.step_seconds = training_.steps.longest();
+  now.early_seconds = training_.hand_off.early_seconds();
+  now.method = training_.program.handoff();
+  now.start_seconds = training_.program.start_seconds();
+  now.attempts = training_.generations.next() != nullptr;
+  now.loads = answers_.recovery.loads();
   deadline_.set(phase(), now);
 }
 
 // ---- events that concern several rooms
 
 void Launcher::propose(const Decision& decision) {
-  if (starts_smaller(decision)) return movable_.start_smaller(decision);
+  if (starts_smaller(decision)) return answers_.movable.start_smaller(decision);
   if (decision.kind == DecisionKind::start && phase() == JobPhase::launching)
-    return generation_zero_.first_start().proposed(decision);
+    return training_.generation_zero.first_start().proposed(decision);
   ProposalFacts facts;
-  facts.elastic = program_.elastic() && program_.speaks_protocol();
-  facts.busy = !machine_.quiet() || hand_off_.under_way() || bases_.moving();
+  facts.elastic = training_.program.elastic() && training_.program.speaks_protocol();
+  facts.busy = !machine_.quiet() || training_.hand_off.under_way() || holding_.bases.moving();
   facts.phase = phase();
-  facts.model = program_.model();
-  facts.plan = generations_.plan();
-  facts.unfit = recovery_.unfit();
-  facts.own = gpus_.own();
-  facts.known = [this](JobId id) { return extensions_.known(id); };
-  if (const auto why = refusal(decision, context_, facts)) {
-    wire::Outcome outcome = outcome_of(context_.job, decision, "aborted: " + *why);
-    outcome.generation = generations_.number();
-    outcome.step = steps_.step();
-    outcome.plan = generations_.plan();
-    return reports_->outcome(outcome);
+  facts.model = training_.program.model();
+  facts.plan = training_.generations.plan();
+  facts.unfit = answers_.recovery.unfit();
+  facts.own = holding_.gpus.own();
+  facts.known = [this](JobId id) { return holding_.extensions.known(id); };
+  if (const auto why = refusal(decision, ground_.context, facts)) {
+    wire::Outcome outcome = outcome_of(ground_.context.job, decision, "aborted: " + *why);
+    outcome.generation = training_.generations.number();
+    outcome.step = training_.steps.step();
+    outcome.plan = training_.generations.plan();
+    return holding_.reports->outcome(outcome);
   }
-  hand_off_.begin(decision);
+  training_.hand_off.begin(decision);
   if (!decision.acquire.empty()) return machine_.raise(Event::propose_acquire);
-  if (decision.release.empty() && reports_->planner_knows_in_place() && hand_off_.in_place().possible())
+  if (decision.release.empty() && holding_.reports->planner_knows_in_place() &&
+      training_.hand_off.in_place().possible())
     return machine_.raise(Event::propose_in_place);
-  machine_.raise(program_.restarts() ? Event::propose_restart : Event::propose_direct);
+  machine_.raise(training_.program.restarts() ? Event::propose_restart : Event::propose_direct);
 }
 
 void Launcher::stepped(const wire::Step& step) {
-  generation_zero_.stepped(step, hand_off_.pause().start_seconds());
-  hand_off_.pause().stepped(step);
-  recovery_.stepped();
-  if (generations_.next() == nullptr && program_.wants_spares(generations_.last_number()))
-    rank_servers_.keep_spares(context_.program, clean_environment(socket_.environment(generations_.number())));
-  steps_.stepped(step);
-  earlier_.stepped(step);
-  movable_.stepped();
-  reports_->status_after_step();
+  training_.generation_zero.stepped(step, training_.hand_off.pause().start_seconds());
+  training_.hand_off.pause().stepped(step);
+  answers_.recovery.stepped();
+  if (training_.generations.next() == nullptr && training_.program.wants_spares(training_.generations.last_number()))
+    holding_.rank_servers.keep_spares(ground_.context.program,
+                                      clean_environment(ground_.socket.environment(training_.generations.number())));
+  training_.steps.stepped(step);
+  training_.earlier.stepped(step);
+  answers_.movable.stepped();
+  holding_.reports->status_after_step();
 }
 
 // ---- running
 
 void Launcher::start() {
-  if (context_.movable) {  // its base may wait in Slurm's queue for long
-    watch_signals();
-    return bases_.start();
+  const std::chrono::milliseconds heartbeat(static_cast<long>(ground_.context.config.heartbeat_seconds * 1000));
+  if (ground_.context.movable) {  // its base may wait in Slurm's queue for long
+    signals_.watch(heartbeat);
+    return holding_.bases.start();
   }
-  if (context_.anchor_gpus().empty())
-    throw Error("job " + std::to_string(context_.job) + ": has no GPUs; ask for some, e.g. --gres=gpu:2");
+  if (ground_.context.anchor_gpus().empty())
+    throw Error("job " + std::to_string(ground_.context.job) + ": has no GPUs; ask for some, e.g. --gres=gpu:2");
   begin();
-  watch_signals();
+  signals_.watch(heartbeat);
 }
 
 void Launcher::begin() {
   const auto began = wire::steady_now();
-  rank_servers_.start();
-  generation_zero_.begin(began);
-}
-
-void Launcher::watch_signals() {
-  for (const int number : {SIGUSR1, SIGUSR2})  // the program's business, e.g. sbatch --signal=USR1@300
-    watches_.push_back(loop_.on_signal(number, [this, number] {
-      if (const World* const current = generations_.current(); current != nullptr) current->signal(number);
-    }));
-  const std::chrono::milliseconds interval(static_cast<long>(context_.config.heartbeat_seconds * 1000));
-  watches_.push_back(loop_.every(interval, [this] {
-    keepers_.beat();
-    generations_.beat();
-  }));
-  for (const auto& [number, name] : {std::pair{SIGHUP, "SIGHUP"}, {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}})
-    watches_.push_back(
-        loop_.on_signal(number, [this, name = std::string(name)] { machine_.raise(Event::terminate, name); }));
+  holding_.rank_servers.start();
+  training_.generation_zero.begin(began);
 }
 
 bool Launcher::serve() {
   try {
-    loop_.run();
+    ground_.loop.run();
     return true;
   } catch (const std::exception& error) {  // generation 0 runs: whatever this is, it must not start over
     if (phase() == JobPhase::ending) {
-      ending_.launcher_failed();
+      answers_.ending.launcher_failed();
       return true;
     }
     machine_.raise(Event::current_failed, error.what());
@@ -167,7 +156,7 @@ int Launcher::run() {
   start();
   while (!serve()) {
   }
-  return ending_.code();
+  return answers_.ending.code();
 }
 
 }  // namespace espalier::launcher

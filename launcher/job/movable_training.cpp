@@ -42,12 +42,13 @@ void MovableTraining::take_over(const std::vector<Holding>& holdings, const std:
   }
   if (!left || !left->source) {
     rooms_.extensions.release_all();
-    if (left) rooms_.generations.go_on_after(left->last_generation + kUntold);
+    if (left) rooms_.generations.begin_over(left->last_generation + kUntold);
     return callbacks_.begin();
   }
   rooms_.rank_servers.start();
   rooms_.generation_zero.skip();
-  rooms_.generations.take_over(left->last_generation + kUntold, *left->source, left->gpu_islands);
+  rooms_.reach.take_over(left->gpu_islands);
+  rooms_.generations.take_over(left->last_generation + kUntold, *left->source);
   for (const Holding& held : rooms_.extensions.holdings(false)) {
     const auto used = [&](const auto& of) { return uses(of.plan, held); };
     if (!used(*left->source) && std::none_of(left->source->earlier.begin(), left->source->earlier.end(), used))
@@ -123,7 +124,7 @@ void MovableTraining::tell_keepers() {
   now.description = rooms_.program.told();
   now.accuracy = context.accuracy;
   now.last_generation = rooms_.generations.last_number();
-  now.gpu_islands = rooms_.generations.gpu_islands();
+  now.gpu_islands = rooms_.reach.all();
   if (callbacks_.phase() != JobPhase::launching)
     now.source = wire::Assign::Source{rooms_.generations.number(), rooms_.generations.plan(), true, 0,
                                       rooms_.generations.earlier().list()};

@@ -14,6 +14,7 @@
 #include "launcher/job/program.hpp"
 #include "launcher/node/anchor_keepers.hpp"
 #include "launcher/slurm/extensions.hpp"
+#include "launcher/world/gpu_reach.hpp"
 #include "launcher/world/rank_servers.hpp"
 
 namespace espalier::launcher {
@@ -29,6 +30,7 @@ class MovableTraining {
     RankServers& rank_servers;
     Program& program;
     Generations& generations;
+    GpuReach& reach;
     GenerationZero& generation_zero;
   };
   struct Callbacks {

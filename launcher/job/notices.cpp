@@ -41,11 +41,7 @@ void Notices::answer() {
   if (job.plan)
     for (const GpuId& gpu : job.plan->ranks())
       if (!lost.contains(gpu)) kept.push_back(gpu);
-  // GPUs of its own that the present plan leaves idle may be of use once others go.
-  for (const Holding& holding : held_.own())
-    for (const int index : holding.gpus)
-      if (const GpuId gpu{holding.node, index}; std::find(kept.begin(), kept.end(), gpu) == kept.end())
-        kept.push_back(gpu);
+  kept = held_.with_idle(std::move(kept), lost);
   const auto plan = plan_on_subset(job, kept, &callbacks_.known());
   if (!plan) {
     std::set<JobId> going = taken;

@@ -13,6 +13,9 @@ namespace espalier::launcher {
 void Pause::begin(Change& under_way) {
   lost();  // a change before it, which had no step of its own
   under_way.at["last_step"] = steps_.last_step_at();
+  const World* const current = generations_.current();
+  under_way.committed = Committed{generations_.number(), generations_.plan(),
+                                  current != nullptr ? current->loads().moved_bytes().sent_early : 0};
   awaiting_first_step_ = std::exchange(under_way, Change{under_way.decision});
 }
 
@@ -37,7 +40,9 @@ void Pause::finish(std::int64_t step, std::optional<double> step_seconds) {
   const auto between = [&](const char* from, const char* to) { return milliseconds_between(change, from, to); };
   wire::Outcome told = outcome_now(context_, generations_, steps_, change.decision, "committed");
   told.step = change.boundary;
-  change.at["first_step"] = wire::steady_now();
+  told.generation = change.committed->generation;
+  told.plan = change.committed->plan;
+  if (step_seconds) change.at["first_step"] = wire::steady_now();
   const double first_step = between("commit", "first_step");
   const double resume = step_seconds ? std::max(0.0, first_step - *step_seconds * 1000) : 0.0;
   // The pause: from the end of the last step on the old generation to the start of the first on the new one.
@@ -64,8 +69,7 @@ void Pause::finish(std::int64_t step, std::optional<double> step_seconds) {
                     {"resume", resume},
                     {"first_step", first_step}};
   for (const auto& [phase, ms] : change.load_phases_ms) told.phases_ms["load_" + phase] = ms;
-  const World* const current = generations_.current();
-  measured_ = measured_phases(told.phases_ms, current != nullptr && current->loads().moved_bytes().sent_early > 0);
+  measured_ = measured_phases(told.phases_ms, change.committed->sent_early > 0);
   spdlog::info("espalier: launch: paused {:.1f} ms between step {} and {} (acquire {:.0f} ms, start {:.0f} ms{})",
                told.pause_ms, change.boundary, step, told.phases_ms["acquire"], told.phases_ms["start"],
                restarted ? " of it" : " beside training");

@@ -3,50 +3,51 @@
 #include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
-namespace {
-// At the end of the job: for a reader of the output that is slow.
-constexpr std::chrono::milliseconds kOutputLeaves{10000};
-}  // namespace
-
 MovableTraining::Callbacks Launcher::of_movable() {
   MovableTraining::Callbacks on;
   on.phase = [this] { return phase(); };
   on.begin = [this] { begin(); };
   on.taken_over = [this] { machine_.raise(Event::taken_over, "Slurm has requeued the job"); };
-  on.based = [this] { reports_->status(); };
-  on.report = [this](const wire::Outcome& outcome) { reports_->outcome(outcome); };
+  on.based = [this] { holding_.reports->status(); };
+  on.report = [this](const wire::Outcome& outcome) { holding_.reports->outcome(outcome); };
   return on;
 }
 
 Machine::Callbacks Launcher::of_machine() {
   Machine::Callbacks on;
-  on.leaves = [this](const Row& row, const std::string& why) { actions_.note(row, why); };
+  on.leaves = [this](const Row& row, const std::string& why) { answers_.actions.note(row, why); };
   on.enters = [this](const Row& row) {
-    reports_->transition(wire::Transition{context_.job, wire::unix_seconds(), to_string(row.from), to_string(row.on),
-                                          to_string(row.to), generations_.number(), hand_off_.id()});
+    holding_.reports->transition(wire::Transition{ground_.context.job, wire::unix_seconds(), to_string(row.from),
+                                                  to_string(row.on), to_string(row.to), training_.generations.number(),
+                                                  training_.hand_off.id()});
   };
-  on.perform = [this](Action action) { actions_.perform(action); };
+  on.perform = [this](Action action) { answers_.actions.perform(action); };
   on.settles = [this] { settle(); };
-  on.quiet = [this] { notices_.answer(); };
+  on.quiet = [this] { answers_.notices.answer(); };
   return on;
 }
 
 Generations::Callbacks Launcher::of_generations() {
   Generations::Callbacks on;
-  on.holdings = [this] { return gpus_.all(true); };
-  on.environment = [this](int generation) { return socket_.environment(generation); };
+  on.holdings = [this] { return holding_.gpus.all(true); };
+  on.environment = [this](int generation) { return ground_.socket.environment(generation); };
   on.run = [this](const WorldRequest& wanted, RanksCallbacks callbacks) {
-    return rank_servers_.run(wanted, std::move(callbacks));
+    return holding_.rank_servers.run(wanted, std::move(callbacks));
   };
-  on.hello = [this](const wire::Hello& hello, bool of_current) { program_.hello(hello, of_current); };
+  on.hello = [this](const wire::Hello& hello, bool of_current) { training_.program.hello(hello, of_current); };
+  on.islands = [this](const ServerId& server, const std::vector<int>& islands) {
+    training_.reach.heard(server, islands);
+  };
+  on.reach = [this](const std::vector<Holding>& holdings) { return training_.reach.of(holdings); };
   on.step = [this](const wire::Step& step) { stepped(step); };
   on.profiled = [this](int rank, const wire::Frame& frame) {
-    if (const Profile* const fresh = reports_->profiled(frame, rank, generations_.plan(), program_.model()))
-      list_search_.profiled(*fresh);
+    if (const Profile* const fresh =
+            holding_.reports->profiled(frame, rank, training_.generations.plan(), training_.program.model()))
+      answers_.lists.profiled(*fresh);
   };
-  on.noticed = [this](JobId extension) { extensions_.notice(extension); };
+  on.noticed = [this](JobId extension) { holding_.extensions.notice(extension); };
   on.ready = [this](bool first) {
-    hand_off_.note("ready");
+    training_.hand_off.note("ready");
     machine_.raise(first ? Event::world_ready : Event::next_ready);
   };
   on.standing = [this] { machine_.raise(Event::old_stands); };
@@ -54,15 +55,15 @@ Generations::Callbacks Launcher::of_generations() {
   on.stays = [this](const std::string& why) { machine_.raise(Event::next_failed, why); };
   on.loaded = [this] { machine_.raise(Event::next_loaded); };
   on.finished = [this](bool is_next, int code) {
-    if (is_next) return losses_.of_next("it ended with code " + std::to_string(code));
-    ending_.finished(code);
+    if (is_next) return answers_.losses.of_next("it ended with code " + std::to_string(code));
+    answers_.ending.finished(code);
     machine_.raise(Event::current_finished);
   };
-  on.lost = [this](bool is_next, const Loss& loss) { losses_.of_generation(is_next, loss); };
+  on.lost = [this](bool is_next, const Loss& loss) { answers_.losses.of_generation(is_next, loss); };
   on.gone = [this] {
     if (phase() == JobPhase::ending) {
-      actions_.give_back();
-      ending_.world_gone();
+      answers_.actions.give_back();
+      answers_.ending.world_gone();
     }
     machine_.raise(Event::old_gone);
   };
@@ -73,44 +74,30 @@ GenerationZero::Callbacks Launcher::of_generation_zero() {
   GenerationZero::Callbacks on;
   on.phase = [this] { return phase(); };
   on.job = [this] { return state(); };
-  on.tell_planner = [this] { reports_->status(); };
-  on.acquire = [this](const std::vector<ExtensionRequest>& requests) { extensions_.acquire(requests); };
-  on.cancel_acquired = [this] { extensions_.cancel_acquired(); };
-  on.granted = [this] { return extensions_.granted(); };
+  on.tell_planner = [this] { holding_.reports->status(); };
+  on.acquire = [this](const std::vector<ExtensionRequest>& requests) { holding_.extensions.acquire(requests); };
+  on.cancel_acquired = [this] { holding_.extensions.cancel_acquired(); };
+  on.granted = [this] { return holding_.extensions.granted(); };
   on.set_deadline = [this] { set_deadline(); };
   on.fails = [this](bool wide, const std::string& why) {
     machine_.raise(wide ? Event::wide_lost : Event::current_failed, why);
   };
-  on.report = [this](const wire::Outcome& outcome) { reports_->outcome(outcome); };
-  return on;
-}
-
-HandOff::Callbacks Launcher::of_hand_off() {
-  HandOff::Callbacks on;
-  on.held = [this] { return gpus_.all(false); };
-  on.granted = [this] {
-    auto list = extensions_.granted();
-    for (const Holding& held : bases_.second().holdings()) list.push_back(held);
-    return list;
-  };
-  on.hurries = [this] { return !extensions_.noticed().empty(); };
-  on.next_lost = [this](const std::string& why) { losses_.of_next(why); };
-  on.report = [this](const wire::Outcome& outcome) { reports_->outcome(outcome); };
+  on.report = [this](const wire::Outcome& outcome) { holding_.reports->outcome(outcome); };
   return on;
 }
 
 ListSearch::Callbacks Launcher::of_list_search() {
   ListSearch::Callbacks on;
   on.idle = [this] {
-    const World* const current = generations_.current();
-    return machine_.quiet() && !hand_off_.under_way() && !bases_.moving() && extensions_.noticed().empty() &&
-           program_.takes_lists() && reports_->planner_knows_in_place() && current != nullptr &&
-           current->workers().all_replan_in_place();
+    const World* const current = training_.generations.current();
+    return machine_.quiet() && !training_.hand_off.under_way() && !holding_.bases.moving() &&
+           holding_.extensions.noticed().empty() && training_.program.takes_lists() &&
+           holding_.reports->planner_knows_in_place() && current != nullptr && current->workers().all_replan_in_place();
   };
-  on.steps_left = [this] { return program_.total_steps() - steps_.step(); };
-  on.known = [this]() -> const PlanningBasis& { return generation_zero_.known(); };
+  on.steps_left = [this] { return training_.program.total_steps() - training_.steps.step(); };
+  on.known = [this]() -> const PlanningBasis& { return training_.generation_zero.known(); };
   on.propose = [this](const Decision& decision, const Lists& lists) {
-    hand_off_.begin(decision, lists);
+    training_.hand_off.begin(decision, lists);
     machine_.raise(Event::propose_in_place);
   };
   return on;
@@ -118,21 +105,23 @@ ListSearch::Callbacks Launcher::of_list_search() {
 
 Notices::Callbacks Launcher::of_notices() {
   Notices::Callbacks on;
-  on.taken = [this] { return extensions_.noticed(); };
-  on.base_before = [this] { return movable_.base_to_leave(); };
-  on.arrived = [this] { return program_.speaks_protocol() ? bases_.arrived_holdings() : std::vector<Holding>(); };
-  on.take_arrived = [this] { bases_.second().take_arrived(); };
-  on.arrived_nodes = [this] { return bases_.first().arrived_nodes(); };
-  on.stays = [this](const std::string& why) { bases_.first().give_back_arrived(why); };
-  on.since = [this](const std::set<JobId>& taken) { return extensions_.since_notice(taken); };
-  on.idle = [this] { return machine_.quiet() && !hand_off_.under_way(); };
+  on.taken = [this] { return holding_.extensions.noticed(); };
+  on.base_before = [this] { return answers_.movable.base_to_leave(); };
+  on.arrived = [this] {
+    return training_.program.speaks_protocol() ? holding_.bases.arrived_holdings() : std::vector<Holding>();
+  };
+  on.take_arrived = [this] { holding_.bases.second().take_arrived(); };
+  on.arrived_nodes = [this] { return holding_.bases.first().arrived_nodes(); };
+  on.stays = [this](const std::string& why) { holding_.bases.first().give_back_arrived(why); };
+  on.since = [this](const std::set<JobId>& taken) { return holding_.extensions.since_notice(taken); };
+  on.idle = [this] { return machine_.quiet() && !training_.hand_off.under_way(); };
   on.job = [this] { return state(); };
-  on.known = [this]() -> const PlanningBasis& { return generation_zero_.known(); };
-  on.needs = [this] { return hand_off_.pause().predicted_seconds(); };
-  on.save = [this] { generations_.current()->send_all(wire::Checkpoint{}); };
+  on.known = [this]() -> const PlanningBasis& { return training_.generation_zero.known(); };
+  on.needs = [this] { return training_.hand_off.pause().predicted_seconds(); };
+  on.save = [this] { training_.generations.current()->send_all(wire::Checkpoint{}); };
   on.propose = [this](const Decision& decision) {
-    hand_off_.begin(decision);
-    machine_.raise(program_.restarts() ? Event::propose_restart : Event::propose_direct);
+    training_.hand_off.begin(decision);
+    machine_.raise(training_.program.restarts() ? Event::propose_restart : Event::propose_direct);
   };
   return on;
 }
@@ -141,39 +130,24 @@ Recovery::Callbacks Launcher::of_recovery() {
   Recovery::Callbacks on;
   on.phase = [this] { return phase(); };
   on.job = [this] { return state(); };
-  on.known = [this]() -> const PlanningBasis& { return generation_zero_.known(); };
+  on.known = [this]() -> const PlanningBasis& { return training_.generation_zero.known(); };
   on.ask = [this](const std::set<JobId>& jobs, const std::function<void(const SlurmAnswer&)>& answer) {
-    bases_.look();
-    slurm_.post_first([this, context = context_, jobs, answer]() -> std::function<void()> {
+    holding_.bases.look();
+    ground_.slurm.post_first([this, context = ground_.context, jobs, answer]() -> std::function<void()> {
       const SlurmAnswer said = ask_slurm(context, jobs);
       return [this, answer, said] {
-        if (said.requeued) bases_.next_launcher().found();
+        if (said.requeued) holding_.bases.next_launcher().found();
         else answer(said);
       };
     });
   };
-  on.doubt = [this](const std::set<GpuId>& died) { keepers_.doubt(died); };
+  on.doubt = [this](const std::set<GpuId>& died) { holding_.keepers.doubt(died); };
   on.attempts = [this] {
     set_deadline();
-    movable_.tell_keepers();
+    answers_.movable.tell_keepers();
   };
   on.hopeless = [this](const std::string& why) { machine_.raise(Event::unrecoverable, why); };
-  on.report = [this](const wire::Outcome& outcome) { reports_->outcome(outcome); };
-  return on;
-}
-
-Ending::Callbacks Launcher::of_ending() {
-  Ending::Callbacks on;
-  on.gave_back = [this] { return extensions_.empty() && bases_.empty(); };
-  on.leave = [this] {
-    slurm_.drain(std::chrono::seconds(1));
-    rank_servers_.leave();
-  };
-  on.left = [this] { return rank_servers_.left(); };
-  on.stop = [this] {
-    rank_servers_.finish_output(kOutputLeaves);
-    loop_.stop();
-  };
+  on.report = [this](const wire::Outcome& outcome) { holding_.reports->outcome(outcome); };
   return on;
 }
 

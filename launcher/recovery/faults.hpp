@@ -27,9 +27,9 @@ class Faults {
   // The generation of an attempt was lost before it trained.
   void failed(Time now, const std::set<GpuId>& died);
 
-  // Returns the GPUs for the next attempt, in the order of `left`. `left`: the lost generation's GPUs that are left.
-  // Empty: another attempt is of no use. `least`: the job does not train on fewer GPUs. Attempts use, one after the
-  // other, where they are so many:
+  // Returns the GPUs for the next attempt, in the order of `left`. `left`: the lost generation's GPUs that are left,
+  // and those that it left idle. Empty: another attempt is of no use. `least`: the job does not train on fewer GPUs.
+  // Attempts use, one after the other, where they are so many:
   // 1. Four times: all fit GPUs. On a node without a fit GPU one unfit GPU is used as well, because only a process on
   //    the node reaches the state that was left there.
   // 2. Once: the GPUs of 1 on which no rank has died or failed to start since the last progress.

@@ -166,7 +166,11 @@ void Recovery::attempt() {
     return callbacks_.hopeless(now_->why +
                                "; nothing is left of its basic demand; submit the job again to go on from "
                                "its newest checkpoint");
-  const GpusForRecovery gpus{held_.left(), held_.own(), context_.anchor_gpus(), context_.floor_gpus};
+  const auto unlost = held_.left();
+  std::vector<GpuId> left = generations_.plan().ranks();
+  std::erase_if(left, [&](const GpuId& gpu) { return !unlost.contains(gpu); });
+  const GpusForRecovery gpus{held_.with_idle(std::move(left), {}), held_.own(), context_.anchor_gpus(),
+                             context_.floor_gpus};
   const auto choice = choose_recovery_plan(faults_, wire::steady_now(), generations_.plan(), gpus, callbacks_.job(),
                                            callbacks_.known());
   if (!choice && faults_.attempts() > 0 && wait_for_doubts()) return;

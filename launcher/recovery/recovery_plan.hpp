@@ -2,7 +2,6 @@
 #pragma once
 
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "launcher/recovery/faults.hpp"
@@ -17,14 +16,14 @@ struct RecoveryPlan {
 };
 
 struct GpusForRecovery {
-  std::set<GpuId> left;       // of those that the job had
+  std::vector<GpuId> left;    // of the lost plan; behind them those that it left idle
   std::vector<Holding> own;   // the anchor's that can be used
   std::vector<GpuId> anchor;  // all of the anchor's
   int least = 0;              // a plan on fewer is of no use
 };
 
-// Returns the plan of the lost generation, `lost`, if as many GPUs were chosen as it has, else the best plan on the
-// chosen GPUs. nullopt: no attempt is left. GPUs on which no plan fits are noted in `faults` as tried.
+// Returns the plan of the lost generation, `lost`, if all of its GPUs are among the chosen ones, else the best plan on
+// the chosen GPUs. nullopt: no attempt is left. GPUs on which no plan fits are noted in `faults` as tried.
 std::optional<RecoveryPlan> choose_recovery_plan(Faults& faults, Faults::Time now, const Plan& lost,
                                                  const GpusForRecovery& gpus, const ElasticJob& job,
                                                  const PlanningBasis& known);

@@ -32,12 +32,7 @@ std::unique_ptr<World> Generations::make(int number, const Plan& plan, bool firs
   request.generation = number;
   request.gpus = plan.ranks();
   request.holdings = callbacks_.holdings();
-  std::erase_if(gpu_islands_, [&](const auto& known) {
-    return std::none_of(request.holdings.begin(), request.holdings.end(), [&](const Holding& holding) {
-      return islands_key({holding.node, holding.job}) == known.first;
-    });
-  });
-  request.islands = gpu_islands_;
+  if (callbacks_.reach) request.islands = callbacks_.reach(request.holdings);
   request.program = context_.program;
   request.network = context_.config.network;
   request.directory = directory_.generation(number).string();
@@ -51,7 +46,7 @@ std::unique_ptr<World> Generations::make(int number, const Plan& plan, bool firs
     callbacks_.hello(hello, current_ && hello.generation == current_->generation());
   };
   on.islands = [this, servers = servers_of(request)](int rank, const std::vector<int>& islands) {
-    gpu_islands_[islands_key(servers.at(static_cast<std::size_t>(rank)))] = islands;
+    if (callbacks_.islands) callbacks_.islands(servers.at(static_cast<std::size_t>(rank)), islands);
   };
   on.step = [this, is_current](const wire::Step& step) {
     if (is_current()) callbacks_.step(step);
@@ -73,19 +68,14 @@ std::unique_ptr<World> Generations::make(int number, const Plan& plan, bool firs
 
 void Generations::start_first(const Plan& plan) { current_ = make(number_, plan, true); }
 
-void Generations::begin_over() {
+void Generations::begin_over(int last) {
+  last_number_ = std::max(last_number_, last);
   number_ = ++last_number_;
   plan_ = Plan{};
   earlier_.replace(number_);
 }
 
-void Generations::go_on_after(int last) {
-  last_number_ = last;
-  begin_over();
-}
-
-void Generations::take_over(int last, const wire::Assign::Source& running, const wire::GpuIslands& islands) {
-  gpu_islands_ = islands;
+void Generations::take_over(int last, const wire::Assign::Source& running) {
   last_number_ = std::max(last, running.generation);
   number_ = running.generation;
   plan_ = running.plan;

@@ -22,6 +22,9 @@ class Generations {
     std::function<std::vector<Holding>()> holdings;            // of the job, also those just acquired
     std::function<std::vector<std::string>(int)> environment;  // of a generation's ranks
     World::StartRanks run;
+    // What ranks say of the GPUs that they see, where not all reach each other; and what is known of these.
+    std::function<void(const ServerId&, const std::vector<int>&)> islands;
+    std::function<wire::GpuIslands(const std::vector<Holding>&)> reach;
     // As WorldCallbacks.
     std::function<void(const wire::Hello&, bool of_current)> hello;
     std::function<void(const wire::Step&)> step;                 // of the running generation
@@ -48,18 +51,17 @@ class Generations {
   const Plan& plan() const { return plan_; }        // of the running one
   void set_plan(const Plan& plan) { plan_ = plan; }
   const EarlierGenerations& earlier() const { return earlier_; }
-  const wire::GpuIslands& gpu_islands() const { return gpu_islands_; }
   // A generation may lack memory that another one has on the same GPUs: there is another one, or was until just now.
   bool crowded() const;
 
   // The ranks of the first generation, on `plan`. Throws Error.
   void start_first(const Plan& plan);
-  // The first generation did not train. It starts once more, under another number and without a plan.
-  void begin_over();
-  // An earlier launcher of the job was lost, and had started generations up to `last`. Generation numbers go on there.
-  void go_on_after(int last);
-  // The same, and `running` was its running generation, of which only state is left. `islands`: what it knew of GPUs.
-  void take_over(int last, const wire::Assign::Source& running, const wire::GpuIslands& islands);
+  // The first generation did not train. It starts once more, under another number and without a plan. Where an earlier
+  // launcher of the job was lost, which had started generations up to `last`, the numbers go on there.
+  void begin_over(int last = 0);
+  // An earlier launcher of the job was lost, and had started generations up to `last`. `running` was its running
+  // generation, of which only state is left.
+  void take_over(int last, const wire::Assign::Source& running);
   // The ranks of the next generation. They take the state of `source`; without: they start from the newest checkpoint.
   // Throws Error.
   void start_next(const Plan& plan, const std::optional<wire::Assign::Source>& source);

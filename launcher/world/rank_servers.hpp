@@ -49,7 +49,8 @@ class RankServers {
   // The extension leaves: a server of it that ends is not started again.
   void forget(JobId job);
 
-  // Starts the ranks of a generation, each as soon as its server is there. Throws Error.
+  // Starts the ranks of a generation, each as soon as its server is there. Calls none of `callbacks` before it returns.
+  // Throws Error.
   std::unique_ptr<Ranks> run(const WorldRequest& request, RanksCallbacks callbacks);
   // From now on each server keeps as many spares of the program as it has GPUs (KeepSpares), also servers that come
   // later and start no ranks at once. A server starts no more spares once it starts ranks of a generation: call this

@@ -27,6 +27,7 @@ World::World(wire::Loop& loop, const WorldRequest& request, const StartRanks& st
 
 World::~World() { workers_.close(); }
 
+// The ranks are the last that the constructor makes: `start` calls nothing back before it returns.
 std::unique_ptr<Ranks> World::started(const WorldRequest& request, const StartRanks& start) {
   RanksCallbacks on;
   on.ended = [this, gpus = request.gpus](int rank, int code) {

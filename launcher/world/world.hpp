@@ -33,8 +33,10 @@ struct WorldCallbacks {
 
 class World {
  public:
+  // Starts ranks. It must not call one of the callbacks before it returns: the World that they call is not whole yet.
+  // Throws Error.
   using StartRanks = std::function<std::unique_ptr<Ranks>(const WorldRequest&, RanksCallbacks)>;
-  // `start` starts the ranks (RankServers::run). Throws Error.
+  // `start`: RankServers::run. Throws Error where `start` does.
   World(wire::Loop& loop, const WorldRequest& request, const StartRanks& start, WorldCallbacks callbacks);
   ~World();  // SIGKILL to the ranks
   World(const World&) = delete;

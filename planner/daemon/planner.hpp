@@ -235,6 +235,7 @@ class Planner {
   void note_slow_nodes(LiveJob& live, const Profile& profile);
   void expect_rail(LiveJob& live);
   void save_coefficients(LiveJob& live);
+  Json coefficients_record(const LiveJob& live) const;
   // Has the job's scale table made soon. The tables are made one at a time, in at most a fifth of the loop's time.
   void save_scale(LiveJob& live);
   void make_next_scale();

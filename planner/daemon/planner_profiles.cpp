@@ -15,6 +15,7 @@
 #include "planner/core/profile_check.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/kept_coefficients.hpp"
+#include "planner/daemon/kept_trials.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/printable.hpp"
 
@@ -159,32 +160,40 @@ void Planner::save_coefficients(LiveJob& live) {
   if (!site_) return;
   const double now = clock_seconds();
   if (!may_write(live, now)) return tell_excess(live, "profiles");
+  const Json record = coefficients_record(live);
+  if (record.empty()) return;
+  written(log_, live.job, [&] { store_.save_coefficients(live.job.id, record); });
+  charge_writes(live, now);
+}
+
+// Of what the job is planned with; an empty object where nothing was measured or recalled.
+Json Planner::coefficients_record(const LiveJob& live) const {
   const ProfileBook& book = live.profiles;
   const auto known = book.latest(*site_);
-  if (!known) return;
+  if (!known) return Json::object();
   // What is left of it when what it recalled is forgotten.
   const auto own = live.recalled_rows.empty() || book.recalled() ? std::nullopt : book.measured(*site_);
   Json measured = Json::object();
   for (const CoefficientState& state : coefficient_states(*known, site_->hardware))
     measured[state.name] = state.measured;
-  const Json record = {{"settled", book.settled() || book.recalled()},
-                       {"recalled", book.recalled()},
-                       {"rows", live.recalled_rows},
-                       {"values", kept_coefficients(*known, site_->hardware)},
-                       {"unaided", own ? kept_coefficients(*own, site_->hardware) : Json()},
-                       {"measured", std::move(measured)},
-                       {"spread", book.spread()},
-                       {"generation", book.generation()},
-                       {"step", book.step()},
-                       {"steps", book.steps()},
-                       {"time", clock_seconds()},
-                       {"pipeline", pipeline_of(live.job, *known, *site_)},
-                       {"job", description(live.job)}};
-  written(log_, live.job, [&] { store_.save_coefficients(live.job.id, record); });
-  charge_writes(live, now);
+  return {{"settled", book.settled() || book.recalled()},
+          {"recalled", book.recalled()},
+          {"rows", live.recalled_rows},
+          {"values", kept_coefficients(*known, site_->hardware)},
+          {"unaided", own ? kept_coefficients(*own, site_->hardware) : Json()},
+          {"measured", std::move(measured)},
+          {"spread", book.spread()},
+          {"generation", book.generation()},
+          {"step", book.step()},
+          {"steps", book.steps()},
+          {"time", clock_seconds()},
+          {"pipeline", pipeline_of(live.job, *known, *site_)},
+          {"trials", kept_trials(live.trials)},
+          {"job", description(live.job)}};
 }
 
-// A restarted planner plans with what the job had measured before, and measures nothing anew.
+// A restarted planner plans with what the job had measured before, and measures nothing anew; nor does the job try
+// plans once more.
 bool Planner::restore(LiveJob& live) {
   const auto stored = store_.coefficients(live.job.id);
   if (!stored || !stored->value("settled", false) || stored->value("recalled", false)) return false;
@@ -192,6 +201,7 @@ bool Planner::restore(LiveJob& live) {
   auto own = stored_coefficients(stored->value("values", Json()), site_->hardware);
   if (!own) return false;
   allow_present_degrees(*own, live.job);
+  if (live.trials.gpus.empty()) live.trials = trials_kept(stored->value("trials", Json()));
   if (stored->value("unaided", Json()).is_object())
     live.recalled_rows = stored->value("rows", std::vector<std::int64_t>());
   if (own->assumed_rail) own->rail_ms_per_byte = links_by_others(store_, settings_, live.job);
@@ -296,8 +306,10 @@ void Planner::forget(std::int64_t knowledge) {
     if (site_) without_recalled(store_, live, *site_);
     else live.recalled_rows.clear();
     live.recalled_on.reset();
-    store_.save_coefficients(id, Json::object());
-    if (live.profiles.settled()) save_coefficients(live);
+    // In one write, and whatever else of the job was written lately: its own figures would be gone until its next
+    // profile, and at a restart for ever.
+    const bool own = site_ && live.profiles.settled();
+    store_.save_coefficients(id, own ? coefficients_record(live) : Json::object());
   }
   spdlog::info("profile {}: forgotten", knowledge);
 }

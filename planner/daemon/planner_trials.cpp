@@ -24,9 +24,11 @@ constexpr double kMostStandstill = 0.02;
 }  // namespace
 
 void Planner::note_trial(LiveJob& live) {
-  if (settings_.plan_trials > 0 && note_steps(live.trials, live.job) && !live.trials.finished &&
-      !std::exchange(live.trial_due, true))
-    think_for(live.job.uid, Trigger::profile_ready);
+  if (settings_.plan_trials == 0 || !note_steps(live.trials, live.job) || live.trials.finished ||
+      std::exchange(live.trial_due, true))
+    return;
+  save_coefficients(live);  // with the trials, for the next espalierd
+  think_for(live.job.uid, Trigger::profile_ready);
 }
 
 // Growth, and its own trial, come first.
@@ -84,6 +86,7 @@ void Planner::apply_trial(const Deciding& from, const Decided& result) {
     const auto at = jobs_.find(id);
     if (at == jobs_.end() || std::exchange(at->second.trials.finished, true)) continue;
     const PlanTrials& trials = at->second.trials;
+    save_coefficients(at->second);
     if (!trials.begun.empty())
       spdlog::info("job {}: {} plans were measured on its GPUs; it keeps the fastest, {:.3g} s per step", id,
                    trials.measured.size(), at->second.job.step_seconds);
@@ -106,6 +109,7 @@ void Planner::apply_trial(const Deciding& from, const Decided& result) {
   if (!first) return;
   live.trials.begun.push_back(shape_of(result.trial->plan));
   live.tried_at.push_back(clock_seconds());
+  save_coefficients(live);
 }
 
 }  // namespace espalier

@@ -23,7 +23,18 @@ trials_over() { logged "job $1: [0-9]* plans were measured on its GPUs; it keeps
   sed -n "s/.*job $A: \([0-9]* plans were measured.*\)/# \1/p" "$BOX/log/espalierd.log" >&3
   # The plan that it keeps is, of all that it trained on for 20 steps, the one with the shortest steps. While a generation
   # starts, steps take longer: the median of the last ten counts. Roughly, since two busy cores stand for four devices.
-  python3 - "$BOX/home/A.jsonl" <<'P'
+  cp "$BOX/home/A.jsonl" "$BOX/home/tried.jsonl"
+  # An espalierd that starts again finds them in its store: it makes none once more.
+  local begun at
+  begun=$(trials_of "$A")
+  "$BOX_HERE/planner.sh" kill
+  "$BOX_HERE/planner.sh" start
+  wait_for 60 "the next espalierd has the job" eval 'espalier show job "$A" | grep -q "PlansMeasured=[2-4] PlanTrials=over"'
+  at=$(step_of A)
+  wait_for 100 "A does 60 more steps" stepped_past A $((at + 60))
+  [ "$(trials_of "$A")" -eq "$begun" ]
+  espalier show job "$A" | grep -q 'PlanTrials=over'
+  python3 - "$BOX/home/tried.jsonl" <<'P'
 import json, statistics, sys
 steps = [json.loads(line) for line in open(sys.argv[1])]
 steps = [s for s in steps if "step" in s and "plan" in s]

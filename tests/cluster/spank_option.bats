@@ -32,6 +32,23 @@ refused_everywhere() { # VALUE TEXT
 @test "an unknown key" { refused_everywhere 2:8,colour=red "unknown key"; }
 @test "an unknown accuracy" { refused_everywhere 2:8,accuracy=good "the accuracy is neither bitwise nor relaxed"; }
 @test "a deadline that is no time" { refused_everywhere 2:8,deadline=tomorrow "the deadline is not a time"; }
+@test "a deadline that is over" { refused_everywhere 2:8,deadline=2020-02-29T12:00 "the deadline is over already; give a later deadline, or leave deadline= out"; }
+@test "a deadline is over by the time zone of who submits, and a step of a job that runs is not refused for it" {
+  local soon
+  soon=$(TZ=UTC date -d "+1 hour" +%Y-%m-%dT%H:%M)
+  TZ=UTC-6 refused "the deadline is over already" sbatch --gres=gpu:2 --elastic="2:8,deadline=$soon" --wrap true
+  TZ=UTC as_user sbatch --gres=gpu:2 --hold --elastic="2:8,deadline=$soon" --wrap true
+  run as_user env SLURM_JOB_ID=99999 timeout 20 srun --elastic=2:8,deadline=2020-02-29T12:00 true
+  echo "$output"
+  [[ $output != *"the deadline is over already"* ]]
+}
+@test "a deadline that is over is for the launcher to judge where the site only warns" {
+  plugstack late_deadlines=warn
+  run as_user sbatch --hold --gres=gpu:2 --elastic=2:8,deadline=2020-02-29T12:00 --wrap true
+  echo "$output"
+  plugstack
+  [ "$status" -eq 0 ]
+}
 @test "more than the site allows" { refused_everywhere 2:17 "17 GPUs are above this site's limit of 16; ask for less"; }
 @test "a default of the environment is checked like the option" {
   SLURM_SPANK__SLURM_SPANK_OPTION_espalier_elastic=8:4 refused "MAX is below MIN" srun --gres=gpu:2 true

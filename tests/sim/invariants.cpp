@@ -32,6 +32,34 @@ Invariants::Invariants(History& history)
 void Invariants::after_event() {
   one_generation_trains();
   floor_is_kept();
+  look_at_recoveries();
+}
+
+// GPUs on which a next generation of the job may be started, by what the model knows.
+int Invariants::usable_gpus(JobId job) const {
+  const auto at = history_.launchers.find(job);
+  if (at == history_.launchers.end() || !at->second.launcher) return 0;
+  int gpus = 0;
+  for (const auto& [id, held] : history_.slurm->jobs()) {
+    const bool extension = held.kind == SimJob::Kind::extension;
+    if ((id != job && held.anchor != job) || held.state != SlurmJobState::running || held.preempted) continue;
+    if (extension && !at->second.launcher->owns(id)) continue;
+    for (const Holding& one : held.holdings)
+      if (!history_.slurm->is_down(one.node) && history_.network.reaches(one.node, at->second.party->node))
+        gpus += static_cast<int>(one.gpus.size());
+  }
+  return gpus;
+}
+
+// A recovery may begin and end the job within one event.
+void Invariants::look_at_recoveries() {
+  for (const auto& [id, process] : history_.launchers) {
+    const bool ends = process.seen == JobPhase::ending && !fewest_.contains(id);
+    if (process.floor <= 1 || !process.launcher || (process.seen != JobPhase::recovering && !ends)) continue;
+    const int gpus = usable_gpus(id);
+    const auto [fewest, first] = fewest_.try_emplace(id, gpus);
+    if (!first) fewest->second = std::min(fewest->second, gpus);
+  }
 }
 
 void Invariants::floor_is_kept() {
@@ -71,6 +99,7 @@ void Invariants::completed(JobId job, int generation, std::int64_t step) {
   steps.last = step;
   steps.generation = generation;
   steps.recoveries = 0;
+  fewest_.erase(job);
   since_.erase(name(job) + " steps");
 }
 
@@ -160,8 +189,8 @@ void Invariants::job_ended(JobId job) {
   // The launcher gives up a step that failed three times: for lack of memory beside a new generation, for example.
   if ((faults.may_delay() || faults.may_lose()) && steps_.contains(job) && steps_.at(job).recoveries >= 2) return;
   // After a loss a job may be left with fewer GPUs than its MIN.
-  if (const auto at = history_.launchers.find(job);
-      faults.may_lose() && at != history_.launchers.end() && at->second.floor > 1)
+  if (const auto at = history_.launchers.find(job); faults.may_lose() && at != history_.launchers.end() &&
+                                                    fewest_.contains(job) && fewest_.at(job) < at->second.floor)
     return;
   // A job without a completed step has nothing to go on from. srun waits for slurmctld for some seconds only.
   if (last == 0 && (faults.may_delay() || faults.may_lose())) return;

@@ -25,6 +25,8 @@ class Invariants {
 
  private:
   bool leaves_late(JobId job) const;
+  int usable_gpus(JobId job) const;
+  void look_at_recoveries();
   int failed_starts(JobId job) const;
   // One job's training as its ranks see it.
   struct Steps {
@@ -59,6 +61,7 @@ class Invariants {
   History& history_;
   BaseInvariants bases_;
   std::map<JobId, Steps> steps_;
+  std::map<JobId, int> fewest_;           // usable GPUs of each job in its last recovery
   std::map<std::string, Seconds> since_;  // seconds for which a condition has been bad
   Seconds calm_since_ = -1, agreed_since_ = -1, ended_since_ = -1;
   std::map<JobId, int> changes_;             // how often each launcher's state had changed at the last look

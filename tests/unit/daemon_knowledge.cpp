@@ -428,6 +428,49 @@ TEST_CASE("forgetting reaches a job that has measured a part of its own, and aft
   }
 }
 
+// Its record was emptied first, and the new one was not written where the user's launchers had written much.
+TEST_CASE("forgetting keeps a job's own figures, however much its launcher has had written") {
+  Learning daemon;
+  auto first = daemon.teaches();
+  const auto row = daemon.store.newest_knowledge(10).at(0);
+  daemon.run_second(1000);
+  daemon.planner->hold(11, true);
+  auto second = daemon.registers(training(11, "n2"), 1000);
+  auto told = training(11, "n2");
+  told.profile = calm_profile(told, 9);
+  second->says(wire::Status{told});
+  REQUIRE_FALSE(daemon.book(11).recalled());
+  REQUIRE_FALSE(daemon.planner->jobs().at(11).recalled_rows.empty());
+  told.profile.reset();
+  bool written = true;  // a new generation is, until the user's launchers have had too much written
+  for (int i = 1; i < 100000 && written; ++i) {
+    const double before = daemon.planner->jobs().at(11).saved;
+    told.generation = i;
+    daemon.planner->status(11, told);
+    written = daemon.planner->jobs().at(11).saved != before;
+  }
+  REQUIRE_FALSE(written);
+  // A long record, as soon as one may be written again, overdraws what the user may have written for a while.
+  wire::Outcome act;
+  act.job = 11;
+  act.kind = DecisionKind::recover;
+  act.result = "committed";
+  act.plan = *told.plan;
+  act.candidates.assign(16, {std::string(1000, 'x'), 2, 1, 0, std::string(1000, 'x')});
+  for (int i = 0; i < 20; ++i) {
+    daemon.planner->outcome(act);
+    daemon.pass(1);
+  }
+  daemon.planner->forget(row.id);
+  REQUIRE(daemon.coefficients(11));
+  const auto kept = daemon.store.coefficients(11);
+  REQUIRE(kept);
+  CHECK(kept->value("rows", std::vector<std::int64_t>{1}).empty());
+  daemon.start();
+  second = daemon.registers(training(11, "n2"), 1000);
+  CHECK(daemon.coefficients(11));
+}
+
 TEST_CASE("an administrator forgets everything at once") {
   Learning daemon;
   const auto first = daemon.teaches();

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "planner/core/coefficients_json.hpp"
+#include "planner/daemon/kept_trials.hpp"
 #include "tests/unit/daemon_cases.hpp"
 #include "tests/unit/model_profiles.hpp"
 
@@ -16,10 +17,7 @@ struct Trying : Daemon {
   std::shared_ptr<TestLink> link;
 
   explicit Trying(int plan_trials = 2) {
-    PlannerSettings settings = planner->settings();
-    settings.plan_trials = plan_trials;
-    settings.scheduler.least_gain = 10;  // no prediction changes its plan
-    planner->configure(settings);
+    wants(plan_trials);
     now = job(10, "n1", {0, 1}, 2);
     now.model = model_cases::kShape;
     now.parallel = {};
@@ -40,6 +38,21 @@ struct Trying : Daemon {
     link->says(wire::Status{now});
     REQUIRE(planner->jobs().at(10).profiles.settled());
     now.profile.reset();
+  }
+  void wants(int plan_trials) {
+    PlannerSettings settings = planner->settings();
+    settings.plan_trials = plan_trials;
+    settings.scheduler.least_gain = 10;  // no prediction changes its plan
+    planner->configure(settings);
+  }
+  void restarts(int plan_trials) {
+    start();
+    wants(plan_trials);
+    link = connect(1000);
+    link->says(wire::Register{now, "n1", 1});
+    REQUIRE(until([&] { return link->got<wire::Registered>().has_value(); }));
+    link->says(wire::Status{now});
+    REQUIRE(live().profiles.settled());
   }
   const LiveJob& live() const { return planner->jobs().at(10); }
   void steps(double seconds) {
@@ -109,6 +122,50 @@ TEST_CASE("a trial that fails is not made again") {
   daemon.steps(1);
   CHECK_FALSE(daemon.proposed(trial->id));
   CHECK(daemon.live().trials.finished);
+}
+
+TEST_CASE("an espalierd that starts again makes no trial once more, and goes on with those that are left") {
+  Trying daemon;
+  const Plan first = *daemon.now.plan;
+  daemon.steps(1);
+  const auto trial = daemon.proposed();
+  REQUIRE(trial);
+  daemon.ends(*trial, "committed");
+  daemon.restarts(2);
+  CHECK(daemon.live().trials.measured.size() == 1);
+  daemon.steps(1.5);
+  const auto second = daemon.proposed(trial->id);
+  REQUIRE(second);
+  CHECK(shape_of(second->plan) != shape_of(first));
+  CHECK(shape_of(second->plan) != shape_of(trial->plan));
+  daemon.ends(*second, "committed");
+  daemon.steps(1.2);
+  daemon.restarts(2);
+  daemon.steps(1.2);
+  const auto back = daemon.proposed(second->id);
+  REQUIRE(back);
+  CHECK(back->plan == first);
+  CHECK(back->reason.find("of 3 plans that were measured on its GPUs") == 0);
+  daemon.ends(*back, "committed");
+  daemon.steps(1);
+  CHECK_FALSE(daemon.proposed(back->id));
+  daemon.restarts(2);
+  CHECK(daemon.live().trials.finished);
+  CHECK(daemon.live().trials.measured.size() == 3);
+}
+
+TEST_CASE("trials that are kept are read as they were, and what is none of them counts as nothing tried") {
+  const Plan plan = uniform_plan(2, 1, 12, 16, 4, {{"n1", 0}, {"n1", 1}});
+  const PlanTrials trials{{{"n1", 0}, {"n1", 1}}, {{plan, 1.25}}, {{1, 2, 8}}, true, -1, 0};
+  const PlanTrials read = trials_kept(kept_trials(trials));
+  CHECK(read.gpus == trials.gpus);
+  REQUIRE(read.measured.size() == 1);
+  CHECK(read.measured[0].plan == plan);
+  CHECK(read.measured[0].step_seconds == 1.25);
+  CHECK(read.begun == trials.begun);
+  CHECK(read.finished);
+  CHECK(kept_trials({}).is_null());
+  for (const Json& bad : {Json(), Json("x"), Json::object(), Json{{"gpus", 1}}}) CHECK(trials_kept(bad).gpus.empty());
 }
 
 TEST_CASE("no plan is tried by a job that is held, that will end soon, or where the site wants none") {

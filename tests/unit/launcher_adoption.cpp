@@ -103,3 +103,30 @@ TEST_CASE("a second base has the CPUs and the memory of the first for each GPU")
   CHECK(same_per_gpu(first, 4, 1).cpus_per_node == 1);
   CHECK(same_per_gpu(first, 4, 1).memory_mb_per_node == 1);
 }
+
+// Such a job trained on fewer GPUs than MIN from its first step on.
+TEST_CASE("a base of which fewer GPUs than MIN are left is of use only to a training that has begun there") {
+  const auto enough = [](JobId base) { return base != 11; };
+  Adoption adoption;
+  adoption.await(11);
+  CHECK(adoption.came(11));
+  const Adoption::Choice none = adoption.choose(suits, enough);
+  CHECK(none.base == 0);
+  CHECK(none.others == std::vector<JobId>{11});
+  CHECK(none.why_none == "fewer GPUs than MIN are left of it");
+
+  Adoption two;
+  for (const JobId id : {10, 11}) two.await(id);
+  two.heard(left(11, 1, 1));  // ranks were started there, and no generation has trained
+  CHECK(two.came(10));
+  CHECK(two.came(11));
+  CHECK(two.choose(suits, enough).base == 10);
+
+  Adoption trained;
+  trained.await(11);
+  wire::Continuation begun = left(11, 1, 1);
+  begun.source = wire::Assign::Source{};
+  trained.heard(begun);
+  CHECK(trained.came(11));
+  CHECK(trained.choose(suits, enough).base == 11);
+}

@@ -46,6 +46,19 @@ TEST_CASE("the record of a generation says what no worker may send, and keeps to
     CHECK(record.broken() == "rank 0: step 3 comes after step 1");
     CHECK(record.step() == 1);
   }
+  SUBCASE("ranks that are lost because of it") {
+    Record record;
+    note(record, 0, {step(1), step(3)});
+    record.breaks("the ranks were lost");
+    CHECK(record.broken() == "rank 0: step 3 comes after step 1");
+  }
+  SUBCASE("ranks that are lost before it") {
+    Record record;
+    record.breaks("the ranks were lost");
+    record.breaks("a hello was refused");
+    note(record, 0, {step(1), step(3)});
+    CHECK(record.broken() == "the ranks were lost");
+  }
   SUBCASE("a step of another rank") {
     Record record;
     note(record, 1, {step(1)});

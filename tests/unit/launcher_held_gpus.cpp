@@ -65,6 +65,26 @@ TEST_CASE("a base that training is leaving is held until it is given back") {
   CHECK(job.gpus.own() == job.context.anchor);
 }
 
+TEST_CASE(
+    "what the plan leaves idle is added behind the GPUs that are kept, unless it is lost, unfit or on its way back") {
+  Job job;
+  job.plan.stages.push_back({1, 1, {{1, {{"n1", 0}, {"n3", 1}}}}});
+  using List = std::vector<GpuId>;
+  const List kept{{"n3", 1}, {"n1", 0}};
+  CHECK(job.gpus.with_idle(kept, {}) == List{{"n3", 1}, {"n1", 0}, {"n1", 1}, {"n2", 0}, {"n3", 0}});
+  CHECK(job.gpus.with_idle({{"n1", 0}}, {{"n3", 0}, {"n3", 1}}) == List{{"n1", 0}, {"n1", 1}, {"n2", 0}});
+  job.lost_nodes = {"n2"};
+  job.silent = {20};
+  CHECK(job.gpus.with_idle({{"n1", 0}}, {}) == List{{"n1", 0}, {"n1", 1}});
+  job.silent.clear();
+  job.plan.stages = {{1, 1, {{1, {{"n1", 0}}}}}};  // the extension is not used
+  CHECK(job.gpus.with_idle({{"n1", 0}}, {}) == List{{"n1", 0}, {"n1", 1}});
+  job.unfit = {{"n1", 1}};
+  CHECK(job.gpus.with_idle({{"n1", 0}}, {}) == List{{"n1", 0}});
+  job.context.floor_gpus = 2;  // the job would end without it
+  CHECK(job.gpus.with_idle({{"n1", 0}}, {}) == List{{"n1", 0}, {"n1", 1}});
+}
+
 TEST_CASE("unfit GPUs are not used, unless the plan uses them or the job has no others of its own") {
   Job job;
   job.unfit = {{"n1", 0}, {"n2", 0}};

@@ -19,6 +19,8 @@ struct Job {
   std::set<JobId> taken{20};
   bool idle = true;
   std::vector<Holding> before;
+  std::set<std::string> lost_nodes;
+  std::set<GpuId> unfit;
   double needs = 1, since = 0;
   int saves = 0;
   std::vector<Holding> arrived;
@@ -30,7 +32,7 @@ struct Job {
   std::unique_ptr<Notices> notices;
 
   Job() {
-    context.job = job.id = 7;
+    context.job = context.base = job.id = 7;
     context.anchor = job.anchor = {{7, "n1", {0, 1}}};
     job.extensions = {{20, "n3", {0, 1}}};
     job.max_gpus = 4;
@@ -69,8 +71,8 @@ struct Job {
     on.extensions = [this](bool) { return job.extensions; };
     on.base_before = [this] { return before; };
     on.falters = [](JobId) { return false; };
-    on.node_lost = [](const std::string&) { return false; };
-    on.unfit = [] { return std::set<GpuId>{}; };
+    on.node_lost = [this](const std::string& node) { return lost_nodes.contains(node); };
+    on.unfit = [this] { return unfit; };
     on.plan = [this]() -> const Plan& { return plan; };
     return on;
   }
@@ -90,16 +92,35 @@ TEST_CASE("a notice is answered with a plan on the GPUs that stay") {
   CHECK(std::set<GpuId>(ranks.begin(), ranks.end()) == std::set<GpuId>{{"n1", 0}, {"n1", 1}});
 }
 
+// MIN is never larger than the job's own allocation: the job has fewer GPUs only after a node of that was lost.
 TEST_CASE("below MIN of --elastic nothing is proposed, and a checkpoint is asked for, once") {
   Job one;
-  one.job.floor_gpus = 3;
+  one.context.anchor = one.job.anchor = {{7, "n1", {0, 1}}, {7, "n2", {0}}};
+  one.context.floor_gpus = one.job.floor_gpus = 3;
+  one.lost_nodes = {"n2"};
   one.notices->answer();
   one.notices->answer();
   CHECK(one.proposed.empty());
   CHECK(one.saves == 1);
-  one.job.floor_gpus = 2;
+  one.lost_nodes.clear();  // its keeper is heard again
   one.notices->answer();
-  CHECK(one.proposed.size() == 1);
+  REQUIRE(one.proposed.size() == 1);
+  const auto ranks = one.proposed.front().plan.ranks();
+  CHECK(std::set<GpuId>(ranks.begin(), ranks.end()) == std::set<GpuId>{{"n1", 0}, {"n1", 1}, {"n2", 0}});
+}
+
+// Such a job was told that it ends, though the recovery after that would have taken the GPU.
+TEST_CASE("a GPU of the job's own where ranks died is used where fewer than MIN would be left without it") {
+  Job one;
+  one.plan = uniform_plan(1, 2, 8, 16, 4, {{"n1", 0}, {"n3", 0}});
+  one.job.plan = one.plan;
+  one.unfit = {{"n1", 1}};
+  one.context.floor_gpus = one.job.floor_gpus = 2;
+  one.notices->answer();
+  CHECK(one.saves == 0);
+  REQUIRE(one.proposed.size() == 1);
+  const auto ranks = one.proposed.front().plan.ranks();
+  CHECK(std::set<GpuId>(ranks.begin(), ranks.end()) == std::set<GpuId>{{"n1", 0}, {"n1", 1}});
 }
 
 TEST_CASE("a smaller plan may use GPUs of the job's own that its present plan leaves idle") {
@@ -107,7 +128,7 @@ TEST_CASE("a smaller plan may use GPUs of the job's own that its present plan le
   one.plan = uniform_plan(1, 3, 8, 12, 4, {{"n1", 0}, {"n3", 0}, {"n3", 1}});
   one.job.plan = one.plan;
   one.job.model.global_batch = 12;
-  one.job.floor_gpus = 2;
+  one.context.floor_gpus = one.job.floor_gpus = 2;
   one.notices->answer();
   REQUIRE(one.proposed.size() == 1);
   const auto ranks = one.proposed.front().plan.ranks();

@@ -3,16 +3,23 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "planner/wire/clock.hpp"
+#include "tests/unit/launcher_line.hpp"
 #include "tests/unit/plan_files.hpp"
 
 using namespace espalier;
 using namespace espalier::launcher;
 
 namespace {
+
+struct Processes final : Ranks {
+  bool running() const override { return true; }
+  void signal(int) const override {}
+};
 
 struct Job {
   plan_files::Folder folder;
@@ -22,8 +29,34 @@ struct Job {
   Directory directory{folder.path(""), 7, 0};
   EarlierGenerations earlier{[](const wire::Keep&) {}};
   StepWatch steps{loop, 60, [](const std::string&) {}};
-  Generations generations{loop, context, directory, earlier, {}};
+  Generations generations{loop, context, directory, earlier, callbacks()};
   Pause pause{context, generations, steps, [this](const wire::Outcome& told) { reports.push_back(told); }};
+
+  static Generations::Callbacks callbacks() {
+    Generations::Callbacks on;
+    on.holdings = [] { return std::vector<Holding>{{7, "n1", {0, 1}}}; };
+    on.environment = [](int) { return std::vector<std::string>(); };
+    on.run = [](const WorldRequest&, RanksCallbacks) { return std::make_unique<Processes>(); };
+    on.hello = [](const wire::Hello&, bool) {};
+    on.loaded = [] {};
+    return on;
+  }
+  // Another generation with one rank is the running one from now on, on GPU `gpu`. Before the pause `early` bytes of
+  // its state have come.
+  void succeed(int gpu, std::int64_t early) {
+    const Plan plan = uniform_plan(1, 1, 8, 16, 4, {{"n1", gpu}});
+    generations.start_next(plan, std::nullopt);
+    wire::Hello hello;
+    hello.node = "n1";
+    hello.generation = generations.next()->generation();
+    const auto rank = std::make_shared<cases::Line>();
+    generations.next()->adopt(rank, hello);
+    wire::Loaded loaded;
+    loaded.step = 12;
+    loaded.bytes_sent_early = early;
+    rank->on_frame(wire::to_frame(loaded));
+    generations.succeed(plan, 12);
+  }
 };
 
 // A change that was committed just now; the seconds are before that.
@@ -89,20 +122,35 @@ TEST_CASE("a change whose generation is lost before its first step is told of as
   CHECK(one.reports.front().phases_ms.at("resume") == 0);
 }
 
-TEST_CASE("of two changes that are committed before the first step each is reported") {
+TEST_CASE("of two changes that are committed before the first step each is reported with what itself has led to") {
   Job one;
-  Change first = committed({{"proposed", 30}, {"ready", 5}, {"asked", 5}, {"boundary", 2}});
+  Change first = committed({{"proposed", 30}, {"ready", 20}, {"asked", 5}, {"boundary", 2}});
+  first.load_phases_ms = {{"early", 4000}};
+  one.succeed(0, 100);
+  const int number = one.generations.number();
+  one.pause.begin(first);
   Change second = committed({{"proposed", 3}, {"ready", 2}, {"asked", 2}, {"boundary", 1}});
   second.decision.id = 6;
-  one.pause.begin(first);
+  second.boundary = 14;
+  one.succeed(1, 0);
   one.pause.begin(second);
   REQUIRE(one.reports.size() == 1);
   CHECK(one.reports[0].decision == 5);
   CHECK(one.reports[0].result == "committed");
+  CHECK(one.reports[0].generation == number);
+  CHECK(one.reports[0].plan.ranks() == std::vector<GpuId>{{"n1", 0}});
+  CHECK(one.reports[0].step == 12);
+  CHECK(one.reports[0].phases_ms.at("first_step") == 0);  // it had none
+  // The state that had come early counts as load time: 2 s and 4 s, beside 10 s without those 4 s of start.
+  CHECK(rounded(one.pause.start_seconds() * 1000) == 6000);
+  CHECK(rounded(one.pause.predicted_seconds() * 1000 - one.reports[0].phases_ms.at("stand")) == 12000);
   wire::Step step;
-  step.step = 13;
+  step.step = 15;
   one.pause.stepped(step);
   REQUIRE(one.reports.size() == 2);
   CHECK(one.reports[1].decision == 6);
+  CHECK(one.reports[1].generation == number + 1);
+  CHECK(one.reports[1].plan.ranks() == std::vector<GpuId>{{"n1", 1}});
+  CHECK(one.reports[1].step == 14);
   CHECK(rounded(one.reports[1].phases_ms.at("boundary")) == 1000);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "launcher/world/gpu_reach.hpp"
 #include "launcher/world/placement.hpp"
 #include "planner/core/error.hpp"
 
@@ -72,6 +73,17 @@ TEST_CASE("GPUs of one job that do not reach each other's memory have numbers of
   for (int gpu = 0; gpu < 6; ++gpu) numbers.insert(jobs.at("n1/" + std::to_string(gpu)));
   CHECK(numbers.size() == 6);
   CHECK(jobs.at("n2/1") == 12);  // the rank did not see all GPUs of its job
+}
+
+TEST_CASE("what ranks said of GPUs is kept for as long as the job has them") {
+  GpuReach reach;
+  reach.take_over({{"n3/9", {0, 1}}, {"n1/10", {0, 1}}});
+  reach.heard({"n1", 10}, {0, 0, 1, 1});
+  reach.heard({"n1", 11}, {0, 1});
+  CHECK(reach.of({{10, "n1", {0, 1, 2, 3}}, {9, "n3", {0, 1}}}) ==
+        wire::GpuIslands{{"n1/10", {0, 0, 1, 1}}, {"n3/9", {0, 1}}});
+  CHECK(reach.of({{10, "n2", {0}}}).empty());
+  CHECK(reach.all().empty());
 }
 
 TEST_CASE("a rank's GPU is counted among those of the job whose step it runs in") {

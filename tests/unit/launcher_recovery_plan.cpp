@@ -48,6 +48,36 @@ TEST_CASE("on fewer GPUs another plan is made for those") {
   CHECK(choice->plan.global_batch == 16);
 }
 
+// A job of its own two GPUs trained on one of them and on an extension, and went on with one GPU when that was lost.
+TEST_CASE("GPUs that the lost plan left idle take the place of those that are lost") {
+  Loss one;
+  one.lost = uniform_plan(1, 2, 8, 16, 4, {a, c});
+  one.job.plan = one.lost;
+  one.gpus.left = {a, b};  // b stood idle
+  const auto choice = one.choose();
+  REQUIRE(choice);
+  const auto ranks = choice->plan.ranks();
+  CHECK(std::set<GpuId>(ranks.begin(), ranks.end()) == std::set<GpuId>{a, b});
+}
+
+TEST_CASE("idle GPUs change nothing while the lost plan's own are left, and replace one where ranks die") {
+  Loss one;
+  one.lost = uniform_plan(1, 2, 8, 16, 4, {a, c});
+  one.job.plan = one.lost;
+  one.gpus.left = {a, c, b};
+  one.faults.lost({}, 20, {c}, true);
+  for (int attempt = 0; attempt < 4; ++attempt) {
+    const auto choice = one.choose();
+    REQUIRE(choice);
+    CHECK(choice->plan == one.lost);
+    one.faults.tried(choice->chosen);
+  }
+  const auto without = one.choose();
+  REQUIRE(without);
+  const auto ranks = without->plan.ranks();
+  CHECK(std::set<GpuId>(ranks.begin(), ranks.end()) == std::set<GpuId>{a, b});
+}
+
 TEST_CASE("MIN is a floor") {
   Loss one;
   one.gpus.left = {a, b};

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "planner/core/model/assumed_range.hpp"
+#include "planner/core/model/least_time.hpp"
 #include "tests/unit/model_cases.hpp"
 
 using namespace espalier;
@@ -104,4 +105,35 @@ TEST_CASE("true coefficients of a simulation assume nothing") {
   count_as_measured(job);
   CHECK_FALSE(gain_is_assumed(job, {true, true}));
   CHECK(worst_of_assumed(job) == job);
+}
+
+// A job was refused for its deadline by what was only assumed: the bound lowered the computation alone.
+TEST_CASE("the bound of a step holds whatever an assumed coefficient turns out to be") {
+  Hardware hardware;
+  hardware.types.resize(2);
+  hardware.kinds.resize(1);
+  for (const std::vector<int>& gpus : {std::vector<int>{1, 0}, {4, 0}, {0, 2}, {512, 512}}) {
+    JobCoefficients known = measured();
+    known.tp_degrees = {1, 2, 4};
+    known.first.compute_layers = 0.5;
+    known.last.compute_layers = 4;
+    known.deferred = 0.3;
+    CHECK(fastest_of_assumed(known) == known);
+    const auto holds = [&](auto assume, auto turns_out) {
+      JobCoefficients guessed = known, real = known;
+      assume(guessed);
+      turns_out(real);
+      CAPTURE(gpus.front());
+      CHECK(least_step_ms(fastest_of_assumed(guessed), hardware, gpus) <= least_step_ms(real, hardware, gpus));
+    };
+    holds([](auto& job) { job.gpu[0].assumed_comp = job.gpu[1].assumed_comp = true; },
+          [](auto& job) { job.gpu[0].comp /= 1.4, job.gpu[1].comp /= 1.4; });
+    holds([](auto& job) { job.gpu[0].assumed_backward = job.gpu[1].assumed_backward = true; },
+          [](auto& job) { job.gpu[0].backward = job.gpu[1].backward = 1.1, job.deferred = 0.8; });
+    holds([](auto& job) { job.gpu[0].assumed_optim = job.gpu[1].assumed_optim = true; },
+          [](auto& job) { job.gpu[0].optim /= 10, job.gpu[1].optim /= 10; });
+    holds([](auto& job) { job.first.assumed_compute = true; }, [](auto& job) { job.first.compute_layers = 0.01; });
+    holds([](auto& job) { job.last.assumed_compute = true; }, [](auto& job) { job.last.compute_layers = 1; });
+    holds([](auto& job) { job.boundary_assumed = true; }, [](auto& job) { job.activ_bytes /= 3; });
+  }
 }

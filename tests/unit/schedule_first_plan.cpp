@@ -196,6 +196,30 @@ TEST_CASE("where by estimate only activations do not fit, the leanest plan is ch
   CHECK(validate(first.plan, 4).empty());
 }
 
+// Three replicas of a batch of four samples have shares of 2, 1 and 1; two have shares of 1, and need less memory.
+TEST_CASE("where the most replicas do not divide the batch, fewer with smaller shares are looked at too") {
+  Site site = site_of({node("n1", 3)});
+  ElasticJob job = job_on({{7, "n1", {0, 1, 2}}});
+  job.model.layers = 1;
+  job.model.global_batch = 4;
+  job.parallel.pp = 1;
+  job.parallel.tp_degrees = {1};
+  const JobCoefficients coefficients = sheet_for(job, site);
+  const auto needs = [&](int dp, int micro_batches) {
+    std::vector<GpuId> gpus;
+    for (int i = 0; i < dp; ++i) gpus.push_back({"n1", i});
+    const Plan plan = uniform_plan(1, dp, 1, 4, micro_batches, gpus);
+    return evaluate_plan(site.hardware, site.topology, coefficients, plan).stages.front().memory.peak;
+  };
+  REQUIRE(needs(2, 2) < needs(3, 1));
+  REQUIRE(needs(2, 2) <= needs(1, 4));
+  for (GpuType& type : site.hardware.types)
+    type.memory_bytes = (needs(2, 2) + needs(3, 1)) / 2 / site.hardware.memory_share;
+  const FirstPlan first = first_plan(job, site, coefficients, RankOrder::planned);
+  CHECK(first.remark.empty());
+  CHECK(evaluate_plan(site.hardware, site.topology, coefficients, first.plan).feasible);
+}
+
 TEST_CASE("the user's own plan is laid on the job's GPUs, or refused with the reason") {
   const Site site = site_of({node("n1", 4), node("n2", 4)});
   ElasticJob job = job_on({{7, "n1", first_gpus(4)}, {7, "n2", first_gpus(4)}});

@@ -23,7 +23,9 @@ class FoundContainer {
   // The numbers that this process's user and group have inside the container.
   uid_t uid() const { return uid_; }
   gid_t gid() const { return gid_; }
-  bool kill() const;  // SIGKILL to the process. False: it has ended
+  // SIGKILL to the process. False: it got none, since it has ended and its parent has waited for it, or since the
+  // kernel lets this process send it no signal.
+  bool kill() const;
 
  private:
   wire::Descriptor process_, user_, mount_, root_, folder_;

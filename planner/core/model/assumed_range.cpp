@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "planner/core/model/degree_factor.hpp"
 
@@ -9,6 +10,9 @@ namespace espalier {
 namespace {
 
 constexpr double kSlowerType = 1.5;
+// What is assumed of a type or of a TP degree is seldom this many times too slow.
+constexpr double kAssumedTooSlow = 1.5;
+constexpr double kMostOverlap = 64;  // GpuCoefficients::overlap
 constexpr double kOptimizerShare = 0.05;
 constexpr double kLargerBoundary = 2, kLargerGradients = 2;
 constexpr double kFirstEdge = 0.5, kHeavierHead = 1.5;  // layers, factor
@@ -75,6 +79,26 @@ JobCoefficients worst_of_assumed(const JobCoefficients& job) {
   count_unmeasured_degrees_as_worst(worst);
   weigh_edges(worst);
   return worst;
+}
+
+JobCoefficients fastest_of_assumed(JobCoefficients job) {
+  if (std::all_of(job.gpu.begin(), job.gpu.end(), [](const GpuCoefficients& gpu) { return gpu.assumed_backward; }))
+    job.deferred = 1;
+  for (GpuCoefficients& gpu : job.gpu) {
+    if (gpu.assumed_comp) gpu.comp /= kAssumedTooSlow;
+    if (gpu.assumed_backward) gpu.backward = std::min(gpu.backward, 1.0);
+    if (gpu.assumed_optim) gpu.optim = 0;
+    if (gpu.assumed_overlap) gpu.overlap = kMostOverlap;
+  }
+  for (EdgeCoefficients* edge : {&job.first, &job.last})
+    if (edge->assumed_compute) edge->compute_layers = 0;
+  if (job.boundary_assumed) job.activ_bytes = 0;
+  if (job.degree_factors.empty()) return job;
+  std::vector<DegreeFactor> factors;
+  for (const int tp : job.tp_degrees)
+    factors.push_back({tp, degree_factor(job, tp) / (degree_is_measured(job, tp) ? 1 : kAssumedTooSlow)});
+  job.degree_factors = std::move(factors);
+  return job;
 }
 
 void count_as_measured(JobCoefficients& job) {

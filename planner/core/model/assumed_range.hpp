@@ -36,6 +36,15 @@ bool gain_is_assumed(const JobCoefficients& job, const std::vector<bool>& types)
 // on how the whole is divided.
 JobCoefficients worst_of_assumed(const JobCoefficients& job);
 
+// The coefficients with every assumed one at the end of its range at which an iteration is shortest, for bounds of what
+// any plan can reach (least_time.hpp). What was measured stays.
+// - computation of a type, and of replicas of a size that was not measured: 1.5 times as fast;
+// - backward pass: as long as the forward pass; where no type's was measured, the stage before waits for none of it;
+// - optimizer, and the computation of both edges: none;
+// - overlap: complete;
+// - boundary: no bytes.
+JobCoefficients fastest_of_assumed(JobCoefficients job);
+
 // For coefficients that are true by definition, as in a simulation.
 void count_as_measured(JobCoefficients& job);
 

@@ -11,6 +11,7 @@
 #include "planner/core/model/monotone_root.hpp"
 #include "planner/core/model/observed_memory.hpp"
 #include "planner/core/model/placed_plan.hpp"
+#include "planner/core/model/unseen_types.hpp"
 
 namespace espalier {
 namespace {
@@ -44,7 +45,7 @@ class Inversion {
     sizes();
     times();
     overlaps();
-    unseen_types();
+    scale_to_unseen_types(job(), hardware_, result_.remarks);
     memory();
     return std::move(result_);
   }
@@ -298,39 +299,6 @@ class Inversion {
     result_.remarks.push_back("stage " + std::to_string(one.stage) + ": the gradient synchronization should take " +
                               std::to_string(modelled) + " ms, " + std::to_string(explaining) +
                               " ms would explain what was measured: check the cluster's bandwidths");
-  }
-
-  // App. A.4.2, heterogeneous set-up, case 2. Also fills in coefficients that were not measured on
-  // a type that runs.
-  void unseen_types() {
-    const auto reference = [&](auto assumed) {
-      const auto at =
-          std::find_if(job().gpu.begin(), job().gpu.end(), [&](const auto& gpu) { return !(gpu.*assumed); });
-      return at == job().gpu.end() ? -1 : static_cast<int>(at - job().gpu.begin());
-    };
-    const int comp = reference(&GpuCoefficients::assumed_comp);
-    const int optim = reference(&GpuCoefficients::assumed_optim);
-    const int overlap = reference(&GpuCoefficients::assumed_overlap);
-    if (optim < 0) result_.remarks.push_back("the optimizer was not timed: it is taken to cost nothing");
-    for (std::size_t type = 0; type < job().gpu.size(); ++type) {
-      GpuCoefficients& gpu = job().gpu[type];
-      const auto faster = [&](int than) {
-        return hardware_.types[type].tflops / hardware_.types[static_cast<std::size_t>(than)].tflops;
-      };
-      if (gpu.assumed_comp) {
-        gpu.comp = job().gpu[static_cast<std::size_t>(comp)].comp / faster(comp);
-        gpu.backward = job().gpu[static_cast<std::size_t>(comp)].backward;
-      }
-      if (gpu.assumed_optim && optim >= 0) {
-        const GpuType& here = hardware_.types[type];
-        const GpuType& there = hardware_.types[static_cast<std::size_t>(optim)];
-        // Memory bandwidth bounds the optimizer. If a bandwidth is unknown, TFLOPS stand in for it.
-        const bool known = here.memory_bandwidth > 0 && there.memory_bandwidth > 0;
-        gpu.optim = job().gpu[static_cast<std::size_t>(optim)].optim /
-                    (known ? here.memory_bandwidth / there.memory_bandwidth : faster(optim));
-      }
-      if (gpu.assumed_overlap && overlap >= 0) gpu.overlap = job().gpu[static_cast<std::size_t>(overlap)].overlap;
-    }
   }
 
   // Step 8.

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "planner/core/model/degree_factor.hpp"
+#include "planner/core/model/assumed_range.hpp"
 #include "planner/core/model/least_time.hpp"
 #include "planner/core/schedule/duration_text.hpp"
 #include "planner/core/schedule/growing.hpp"
@@ -14,8 +14,6 @@ namespace {
 
 // Each number of GPUs takes a search, and espalierd plans on its loop.
 constexpr int kMostSearches = 5;
-// What is assumed of a type or of a TP degree is seldom this many times too slow (assumed_range.hpp has the other end).
-constexpr double kAssumedTooSlow = 1.5;
 
 // GPUs that the job may get, without those that it holds.
 std::vector<NodeGpus> others(const Site& site, const std::vector<NodeGpus>& held, std::span<const std::string> closed) {
@@ -43,18 +41,6 @@ std::vector<NodeGpus> with_first(std::vector<NodeGpus> held, const std::vector<G
   return held;
 }
 
-// What was not measured at the end of its range at which it is fastest.
-JobCoefficients at_their_fastest(JobCoefficients job) {
-  for (GpuCoefficients& gpu : job.gpu)
-    if (gpu.assumed_comp) gpu.comp /= kAssumedTooSlow;
-  if (job.degree_factors.empty()) return job;
-  std::vector<DegreeFactor> factors;
-  for (const int tp : job.tp_degrees)
-    factors.push_back({tp, degree_factor(job, tp) / (degree_is_measured(job, tp) ? 1 : kAssumedTooSlow)});
-  job.degree_factors = std::move(factors);
-  return job;
-}
-
 // Milliseconds of a step at least. Whether the job's limits allow a plan that comes near does not count.
 double least_ms(const Site& site, const JobCoefficients& coefficients, const std::vector<NodeGpus>& held,
                 const std::vector<NodeGpus>& rest, int most) {
@@ -63,7 +49,7 @@ double least_ms(const Site& site, const JobCoefficients& coefficients, const std
     for (const NodeGpus& one : *part)
       for (const std::int16_t gpu : one.gpus)
         ++gpus[static_cast<std::size_t>(site.topology.gpu_types(one.node)[static_cast<std::size_t>(gpu)])];
-  return least_step_ms(at_their_fastest(coefficients), site.hardware, std::move(gpus), most);
+  return least_step_ms(fastest_of_assumed(coefficients), site.hardware, std::move(gpus), most);
 }
 
 }  // namespace

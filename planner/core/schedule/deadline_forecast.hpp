@@ -18,10 +18,9 @@ struct DeadlineForecast {
   int own_gpus = 0, best_gpus = 0;
   // The coefficients were measured on a job like it. False: they are of the GPUs' data sheets.
   bool measured = false;
-  // No plan on any of the cluster's GPUs ends before this (model/least_time.hpp), with the computation of types and TP
-  // degrees that is assumed counting as fast.
-  // Only a deadline before it is surely missed: the search for best_end is a short one. 0: not told, by a planner of
-  // another version.
+  // No plan on any of the cluster's GPUs ends before this (model/least_time.hpp), with what is assumed at the fastest
+  // end of its range (model/assumed_range.hpp). Only a deadline before it is surely missed: the search for best_end is
+  // a short one. 0: not told, by a planner of another version.
   double least_end = 0;
   bool operator==(const DeadlineForecast&) const = default;
 };

@@ -11,13 +11,14 @@
 #include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/materialize.hpp"
+#include "planner/core/schedule/weighed_plans.hpp"
 #include "planner/core/solver/best_plan.hpp"
 
 namespace espalier {
 namespace {
 
 constexpr SearchEffort kEffort{3, 20, 50'000};
-constexpr std::size_t kMostCandidates = 6, kMany = 512;
+constexpr std::size_t kMany = 512;
 constexpr int kFewer = 32;  // GPUs that a plan may leave idle only because their number has no divisor that suits
 
 std::vector<GpuId> gpus_of(const ElasticJob& job) {
@@ -48,8 +49,6 @@ bool groups(const std::vector<GpuId>& gpus, int count, int tp) {
   return true;
 }
 
-double gigabytes(double bytes) { return bytes / 1e9; }
-
 class FirstSearch {
  public:
   FirstSearch(const ElasticJob& job, const Site& site, const JobCoefficients& coefficients, RankOrder order)
@@ -74,26 +73,15 @@ class FirstSearch {
     if (job_.parallel.first) return given_by_user();
     if (data_parallel_only(job_)) demand_samples();
     for (const bool activations : {true, false}) {
-      found_.clear();
-      memory_ = coefficients_;
-      if (!activations) {
-        memory_.activ_p_bytes = memory_.activ_np_bytes = memory_.activ_bytes = 0;
-        memory_.first.activation_bytes = memory_.last.activation_bytes = 0;
-      }
+      weighed_.begin(activations);
       look_at_uniform_plans();
       if (activations) look_at_solver();
-      if (!found_.empty()) return best(activations);
+      if (!weighed_.none_fits()) return weighed_.best();
     }
     throw Error(why_none());
   }
 
  private:
-  struct Found {
-    Plan plan;
-    double ms = 0;
-    double fill = 0;  // the fullest GPU's need over what a plan may fill
-  };
-
   static ElasticJob without_plan(ElasticJob job) {
     job.plan.reset();
     return job;
@@ -173,16 +161,16 @@ class FirstSearch {
 
   void look_at_uniform_plans() {
     look_at_uniform_plans(static_cast<int>(gpus_.size()));
-    if (!found_.empty() || order_ == RankOrder::given) return;
+    if (!weighed_.none_fits() || order_ == RankOrder::given) return;
     // Fewer GPUs than all only if no plan uses all: a number of GPUs need not have a divisor that suits.
     const std::vector<int> numbers = alike_numbers();
     for (const int count : numbers) look_at_leanest(count);
-    if (found_.empty()) return;  // nothing fits, on whatever number of GPUs
-    std::vector<Found> lean = std::exchange(found_, {});
+    if (weighed_.none_fits()) return;  // on whatever number of GPUs
+    auto lean = weighed_.set_aside();
     for (const int count : numbers)
-      for (int used = count; used >= std::max({1, bounds_.min_gpus, count - kFewer}) && found_.empty(); --used)
+      for (int used = count; used >= std::max({1, bounds_.min_gpus, count - kFewer}) && weighed_.none_fits(); --used)
         look_at_uniform_plans(used);
-    if (found_.empty()) found_ = std::move(lean);
+    if (weighed_.none_fits()) weighed_.put_back(std::move(lean));
   }
 
   // All GPUs, and those before the ones of another type, which may have less memory. The most first.
@@ -213,8 +201,10 @@ class FirstSearch {
     }
   }
 
-  // On the first `count` GPUs: of each number of stages and TP degree the plan with the most replicas and the smallest
-  // micro-batches. Where none of these fits into memory, no other does.
+  // On the first `count` GPUs: of each number of stages and TP degree the plans that may need the least memory. More
+  // replicas divide an optimizer's state further (ZeRO-1), and may have larger shares where their number does not
+  // divide the batch. So each number of replicas with smaller shares than all larger numbers is looked at, with the
+  // smallest micro-batches. Where none of these fits into memory, no other does.
   void look_at_leanest(int count) {
     if (counts_.empty()) return;
     const int batch = job_.model.global_batch;
@@ -222,17 +212,21 @@ class FirstSearch {
       if (bounds_.fixed_tp > 0 && tp != bounds_.fixed_tp) continue;
       for (int pp = 1; pp <= std::min(job_.model.layers, count / tp); ++pp) {
         if (bounds_.fixed_pp > 0 && pp != bounds_.fixed_pp) continue;
-        int dp = std::min(count / tp / pp, batch / counts_.front());
-        if (bounds_.fixed_dp > dp) continue;
-        if (bounds_.fixed_dp > 0) dp = bounds_.fixed_dp;
-        while (dp > 0 && bounds_.fixed_dp == 0 && !groups(gpus_, pp * dp * tp, tp)) --dp;
-        const int used = pp * dp * tp;
-        if (dp < 1 || used < bounds_.min_gpus || !groups(gpus_, used, tp)) continue;
-        const auto past = std::upper_bound(counts_.begin(), counts_.end(), batch / dp);
-        if (past == counts_.begin()) continue;
-        const std::vector<GpuId> gpus(gpus_.begin(), gpus_.begin() + used);
-        const PipelineForm form = chooses_schedule(job_) ? forms_of(job_).front() : PipelineForm{};
-        consider(in_its_form(uniform_plan(pp, dp, job_.model.layers, batch, *std::prev(past), gpus, tp), form, job_));
+        const int most = std::min(count / tp / pp, batch / counts_.front());
+        int share = std::numeric_limits<int>::max();
+        for (int dp = most; dp >= 1 && pp * dp * tp >= bounds_.min_gpus && share > 1; --dp) {
+          if (bounds_.fixed_dp > 0 && dp != bounds_.fixed_dp) continue;
+          const int used = pp * dp * tp;
+          const auto past = std::upper_bound(counts_.begin(), counts_.end(), batch / dp);
+          if (past == counts_.begin()) continue;
+          const int largest = (batch / *std::prev(past) + dp - 1) / dp;
+          if (largest >= share || !groups(gpus_, used, tp)) continue;
+          share = largest;
+          const std::vector<GpuId> gpus(gpus_.begin(), gpus_.begin() + used);
+          const PipelineForm form = chooses_schedule(job_) ? forms_of(job_).front() : PipelineForm{};
+          weighed_.weigh(
+              in_its_form(uniform_plan(pp, dp, job_.model.layers, batch, *std::prev(past), gpus, tp), form, job_));
+        }
       }
     }
   }
@@ -244,7 +238,7 @@ class FirstSearch {
     if (form.plain() || stages < 2) return true;
     const std::int64_t list = std::int64_t{3} * stages * form.chunks * std::min(micro_batches, 7 * stages);
     const std::int64_t cost = list * (form.v_shaped() ? 8 : 3);  // a V compares several lists
-    if (cost > operations_left_ && !found_.empty()) return false;
+    if (cost > operations_left_ && !weighed_.none_fits()) return false;
     operations_left_ -= cost;
     return true;
   }
@@ -256,11 +250,11 @@ class FirstSearch {
       const Plan plan = uniform_plan(pp, dp, job_.model.layers, job_.model.global_batch, count, gpus, tp);
       if (!chooses_schedule(job_)) {
         if (const auto forms = forms_of(job_); !forms.empty() && !affordable(forms.front(), pp, count)) continue;
-        consider(in_its_form(plan, {}, job_));
+        weighed_.weigh(in_its_form(plan, {}, job_));
         continue;
       }
       for (const PipelineForm& form : forms_of(job_)) {
-        if (affordable(form, pp, count)) consider(with_form(plan, form));
+        if (affordable(form, pp, count)) weighed_.weigh(with_form(plan, form));
         // One stage: all are alike. Many GPUs: the solver weighs the other schedules, without their lists.
         if (pp == 1 || gpus_.size() > kMany) break;
       }
@@ -275,93 +269,31 @@ class FirstSearch {
     if (!solution) return;
     auto plan = materialize(problem, solution->sketch, without_plan(job_), held);
     if (!plan || plan->ranks().front() != gpus_.front()) return;
-    if (order_ == RankOrder::planned) return consider(*plan);
+    if (order_ == RankOrder::planned) return weighed_.weigh(*plan);
     if (static_cast<std::size_t>(plan->gpu_count()) != gpus_.size()) return;
-    if (const auto same = on_gpus(*plan, gpus_)) consider(*same);
-  }
-
-  void consider(const Plan& plan) {
-    ++looks_;
-    if (!validate(plan, job_.model.layers).empty()) return;
-    const Prediction with = evaluate_plan(site_.hardware, site_.topology, memory_, plan);
-    double fill = 0;
-    for (const StagePrediction& stage : with.stages)
-      if (stage.capacity > 0) fill = std::max(fill, stage.memory.peak / stage.capacity);
-    if (least_fill_ < 0 || fill < least_fill_) {
-      least_fill_ = fill;
-      for (const StagePrediction& stage : with.stages)
-        if (stage.capacity > 0 && stage.memory.peak / stage.capacity >= fill) {
-          least_peak_ = stage.memory.peak;
-          capacity_ = stage.capacity;
-        }
-    }
-    if (!with.feasible) return;
-    const double ms = memory_ == coefficients_
-                          ? with.exact_ms
-                          : evaluate_plan(site_.hardware, site_.topology, coefficients_, plan).exact_ms;
-    found_.push_back({plan, ms, fill});
-  }
-
-  FirstPlan best(bool fits) {
-    // Where memory is doubtful, the plan that needs least; else the fastest. Ties: the first found.
-    std::stable_sort(found_.begin(), found_.end(),
-                     [&](const Found& a, const Found& b) { return fits ? a.ms < b.ms : full_fill(a) < full_fill(b); });
-    FirstPlan result{found_.front().plan, found_.front().ms, {}, {}};
-    for (const Found& one : found_) {
-      if (result.candidates.size() == kMostCandidates) break;
-      const std::string plan = describe(one.plan);
-      if (std::any_of(result.candidates.begin(), result.candidates.end(),
-                      [&](const Candidate& known) { return known.plan == plan; }))
-        continue;
-      char why[80] = "";
-      if (!result.candidates.empty())
-        std::snprintf(why, sizeof why, fits ? "%.2f times the predicted step time" : "needs more memory",
-                      one.ms / std::max(found_.front().ms, 1e-9));
-      result.candidates.push_back({plan, one.plan.gpu_count(), one.ms / 1000, 0, why});
-    }
-    if (!fits)
-      result.remark =
-          "by estimate its activations do not fit into the GPUs' memory; the plan that needs least was chosen";
-    return result;
-  }
-
-  double full_fill(const Found& one) const {
-    const Prediction with = evaluate_plan(site_.hardware, site_.topology, coefficients_, one.plan);
-    double fill = 0;
-    for (const StagePrediction& stage : with.stages)
-      if (stage.capacity > 0) fill = std::max(fill, stage.memory.peak / stage.capacity);
-    return fill;
+    if (const auto same = on_gpus(*plan, gpus_)) weighed_.weigh(*same);
   }
 
   std::string why_none() const {
     const std::string start = "no plan on " + std::to_string(gpus_.size()) + " GPU(s): ";
+    if (const std::string why = weighed_.why_too_large(); !why.empty()) return start + why;
     char text[240];
-    if (least_fill_ < 0) {
-      std::snprintf(text, sizeof text,
-                    "pp=%d dp=%d tp=%d micro_batches=%d of [parallel] (0: free) do not divide %d layers, a global "
-                    "batch of %d and %d heads among them; change [parallel] or the number of GPUs",
-                    bounds_.fixed_pp, bounds_.fixed_dp, bounds_.fixed_tp, bounds_.fixed_micro_batches,
-                    job_.model.layers, job_.model.global_batch, job_.model.heads);
-      return start + text;
-    }
     std::snprintf(text, sizeof text,
-                  "parameters and optimizer state need at least %.2f GB on a GPU that has %.2f GB for them; ask for "
-                  "more GPUs, or set training.zero1 (%lld plans were weighed)",
-                  gigabytes(least_peak_), gigabytes(capacity_), static_cast<long long>(looks_));
+                  "pp=%d dp=%d tp=%d micro_batches=%d of [parallel] (0: free) do not divide %d layers, a global "
+                  "batch of %d and %d heads among them; change [parallel] or the number of GPUs",
+                  bounds_.fixed_pp, bounds_.fixed_dp, bounds_.fixed_tp, bounds_.fixed_micro_batches, job_.model.layers,
+                  job_.model.global_batch, job_.model.heads);
     return start + text;
   }
 
   const ElasticJob& job_;
   const Site& site_;
   const JobCoefficients coefficients_;
-  JobCoefficients memory_;  // what decides whether a plan fits
   PlanBounds bounds_;
   const RankOrder order_;
   const std::vector<GpuId> gpus_;
   std::vector<int> counts_;  // N_b to weigh in uniform plans
-  std::vector<Found> found_;
-  std::int64_t looks_ = 0;
-  double least_fill_ = -1, least_peak_ = 0, capacity_ = 0;
+  WeighedPlans weighed_{job_, site_, coefficients_};
 };
 
 }  // namespace

@@ -1,0 +1,25 @@
+// Which of the job's GPUs reach each other's memory, as its ranks have said. State that one generation leaves on a GPU
+// is taken by another GPU of the same island, and sent elsewhere.
+#pragma once
+
+#include <vector>
+
+#include "launcher/world/placement.hpp"
+
+namespace espalier::launcher {
+
+class GpuReach {
+ public:
+  // A rank of this server has said it (wire::Ready::gpu_islands).
+  void heard(const ServerId& server, const std::vector<int>& islands) { islands_[islands_key(server)] = islands; }
+  // An earlier launcher of the job knew this.
+  void take_over(const wire::GpuIslands& islands) { islands_ = islands; }
+  // Of what the job holds; the rest is forgotten.
+  const wire::GpuIslands& of(const std::vector<Holding>& holdings);
+  const wire::GpuIslands& all() const { return islands_; }
+
+ private:
+  wire::GpuIslands islands_;
+};
+
+}  // namespace espalier::launcher
