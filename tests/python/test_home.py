@@ -35,7 +35,7 @@ def train(objects, steps, seed=7):
 
 
 def moved(objects):
-    home = _home.Home(objects, SEAL)
+    home = _home.Home(objects, lambda step, home: _state.Packed(step, objects, seal=SEAL, home=home))
     home.between_steps()
     home.between_steps()
     return home
@@ -219,6 +219,54 @@ class Homes(unittest.TestCase):
         del model, objects, home
         gc.collect()
         self.assertEqual(live_maps(), count)
+
+
+def divided(rank, world):
+    """FSDP2: bytes that a process copies of its part with and without a home, and whether it trains and is read as without one."""
+    from torch.distributed.fsdp import fully_shard
+    from espalier import _divided, _shards
+
+    def made():
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(1200, 1200), torch.nn.Tanh(), torch.nn.Linear(1200, 1200))
+        for layer in (model[0], model[2], model):
+            fully_shard(layer)
+        return {"model": model, "optimizer": torch.optim.AdamW(model.parameters(), lr=0.01)}
+
+    def local(objects):
+        state = {name: one.state_dict() for name, one in objects.items()}
+        found = []
+        _state.mapped(state, lambda one: found.append(one) if isinstance(one, torch.Tensor) else None)
+        return torch.cat([(one.to_local() if _state.is_divided(one) else one).detach().reshape(-1) for one in found])
+
+    one, alone = made(), made()
+    for objects in (one, alone):
+        train(objects, 2)
+    worker = stand_in.Worker(rank, world, 4, stand_in.Control())
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="9")
+    hand = _divided.Divided(worker, one, None)
+    hand.between_steps()
+    hand.between_steps()
+    for objects in (one, alone):
+        train(objects, 2)
+    same = torch.equal(local(one), local(alone))
+    copied = hand._home.pack(4).copied, hand.pack(4).copied
+    hand.provide(4)
+    shelf = _shards.Shelf(hand._home._memory.fd, worker.seal)
+    train(one, 1)
+    train(alone, 1)
+    step, parts = shelf.head.step, sum(isinstance(leaf, _state.Part) for leaf in _shards._leaves(shelf.head.tree).values())
+    return same and torch.equal(local(one), local(alone)), copied, step, parts
+
+
+class Divided(unittest.TestCase):
+    def test_of_a_state_that_is_divided_the_moments_are_handed_over_and_the_parameters_copied(self):
+        import torch.distributed.fsdp  # noqa: F401 for all that are forked
+        for found in stand_in.processes(2, divided):
+            self.assertEqual((found[0], *found[2:]), (True, 4, 12), found)
+            within, whole = found[1]
+            self.assertLess(within, 8 << 20)
+            self.assertGreater(whole, 16 << 20)
 
 
 class Generations(unittest.TestCase):
