@@ -1,6 +1,7 @@
 """Unit tests of the Python package: the memory in which a state lives, and that its pages are handed over. Run by tests/torchrt/python.bats."""
 import faulthandler
 import gc
+import importlib.util
 import os
 import signal
 import time
@@ -170,6 +171,17 @@ class Homes(unittest.TestCase):
         self.assertTrue(torch.equal(state["model"]["part"], one["model"].part))
         self.assertEqual(state["model"]["row"][0], 5)
 
+    @unittest.skipUnless(importlib.util.find_spec("networkx"), "torch.compile() needs networkx, which the tests' torch has not")
+    def test_a_compiled_module_trains_on_where_its_parameters_have_moved(self):
+        one, alone = training(), training()
+        compiled = [{**objects, "model": torch.compile(objects["model"], backend="aot_eager")} for objects in (one, alone)]
+        for objects in compiled:
+            train(objects, 3)
+        self.assertIsNotNone(moved(one).pack(3))
+        for objects in compiled:
+            train(objects, 3)
+        self.same(one, alone)
+
     def test_what_outgrows_its_room_is_copied_as_a_whole(self):
         class Log:
             kept = ""
@@ -256,17 +268,25 @@ def divided(rank, world):
     train(one, 1)
     train(alone, 1)
     step, parts = shelf.head.step, sum(isinstance(leaf, _state.Part) for leaf in _shards._leaves(shelf.head.tree).values())
-    return same and torch.equal(local(one), local(alone)), copied, step, parts
+    same = same and torch.equal(local(one), local(alone))
+    if world == 1:  # the next generation's state moves too
+        state, other = _shards.assemble(one, [shelf], lambda _: None)[0], made()
+        train(other, 1)
+        _state.apply(other, state, "the state")
+        home = moved(other)
+        return same, (home.pack(4) is not None and home.pack(4).copied, hand.pack(4).copied), step, parts
+    return same, copied, step, parts
 
 
 class Divided(unittest.TestCase):
     def test_of_a_state_that_is_divided_the_moments_are_handed_over_and_the_parameters_copied(self):
         import torch.distributed.fsdp  # noqa: F401 for all that are forked
-        for found in stand_in.processes(2, divided):
-            self.assertEqual((found[0], *found[2:]), (True, 4, 12), found)
-            within, whole = found[1]
-            self.assertLess(within, 8 << 20)
-            self.assertGreater(whole, 16 << 20)
+        for world in (2, 1):
+            for found in stand_in.processes(world, divided):
+                self.assertEqual((found[0], *found[2:]), (True, 4, 12), found)
+                within, whole = found[1]
+                self.assertTrue(0 < within < whole / 2, found)
+                self.assertGreater(whole, 16 << 20)
 
 
 class Generations(unittest.TestCase):
