@@ -1,9 +1,9 @@
 """Shared memory in which the state lives while it trains, so that its pages themselves are handed over, and no copy of them.
 
 The memory is laid out as _state.py says: room for a head, the tensors that live here, and room for what does not. While this is the job, this
-process alone maps it to write. freeze() puts a private mapping in the place of that one: what this process writes from then on goes to pages of its own, and the memory
-never changes again. So whoever takes it over may keep it, whether this process goes on, ends, or is killed. Before a fork the same is done, as
-a child must see the state of that moment, and must not write into this process's.
+process alone maps it to write. freeze() puts a private mapping in the place of that one: what this process writes from then on goes to pages of its
+own, and the memory never changes again. So whoever takes it over may keep it, whether this process goes on, ends, or is killed. Before a fork the
+same is done, as a child must see the state of that moment, and must not write into this process's.
 """
 from __future__ import annotations
 
