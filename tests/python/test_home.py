@@ -1,6 +1,7 @@
 """Unit tests of the Python package: the memory in which a state lives, and that its pages are handed over. Run by tests/torchrt/python.bats."""
 import faulthandler
 import gc
+import importlib.util
 import os
 import signal
 import time
@@ -35,7 +36,7 @@ def train(objects, steps, seed=7):
 
 
 def moved(objects):
-    home = _home.Home(objects, SEAL)
+    home = _home.Home(objects, lambda step, home: _state.Packed(step, objects, seal=SEAL, home=home))
     home.between_steps()
     home.between_steps()
     return home
@@ -170,6 +171,17 @@ class Homes(unittest.TestCase):
         self.assertTrue(torch.equal(state["model"]["part"], one["model"].part))
         self.assertEqual(state["model"]["row"][0], 5)
 
+    @unittest.skipUnless(importlib.util.find_spec("networkx"), "torch.compile() needs networkx, which the tests' torch has not")
+    def test_a_compiled_module_trains_on_where_its_parameters_have_moved(self):
+        one, alone = training(), training()
+        compiled = [{**objects, "model": torch.compile(objects["model"], backend="aot_eager")} for objects in (one, alone)]
+        for objects in compiled:
+            train(objects, 3)
+        self.assertIsNotNone(moved(one).pack(3))
+        for objects in compiled:
+            train(objects, 3)
+        self.same(one, alone)
+
     def test_what_outgrows_its_room_is_copied_as_a_whole(self):
         class Log:
             kept = ""
@@ -219,6 +231,62 @@ class Homes(unittest.TestCase):
         del model, objects, home
         gc.collect()
         self.assertEqual(live_maps(), count)
+
+
+def divided(rank, world):
+    """FSDP2: bytes that a process copies of its part with and without a home, and whether it trains and is read as without one."""
+    from torch.distributed.fsdp import fully_shard
+    from espalier import _divided, _shards
+
+    def made():
+        torch.manual_seed(1)
+        model = torch.nn.Sequential(torch.nn.Linear(1200, 1200), torch.nn.Tanh(), torch.nn.Linear(1200, 1200))
+        for layer in (model[0], model[2], model):
+            fully_shard(layer)
+        return {"model": model, "optimizer": torch.optim.AdamW(model.parameters(), lr=0.01)}
+
+    def local(objects):
+        state = {name: one.state_dict() for name, one in objects.items()}
+        found = []
+        _state.mapped(state, lambda one: found.append(one) if isinstance(one, torch.Tensor) else None)
+        return torch.cat([(one.to_local() if _state.is_divided(one) else one).detach().reshape(-1) for one in found])
+
+    one, alone = made(), made()
+    for objects in (one, alone):
+        train(objects, 2)
+    worker = stand_in.Worker(rank, world, 4, stand_in.Control())
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="9")
+    hand = _divided.Divided(worker, one, None)
+    hand.between_steps()
+    hand.between_steps()
+    for objects in (one, alone):
+        train(objects, 2)
+    same = torch.equal(local(one), local(alone))
+    copied = hand._home.pack(4).copied, hand.pack(4).copied
+    hand.provide(4)
+    shelf = _shards.Shelf(hand._home._memory.fd, worker.seal)
+    train(one, 1)
+    train(alone, 1)
+    step, parts = shelf.head.step, sum(isinstance(leaf, _state.Part) for leaf in _shards._leaves(shelf.head.tree).values())
+    same = same and torch.equal(local(one), local(alone))
+    if world == 1:  # the next generation's state moves too
+        state, other = _shards.assemble(one, [shelf], lambda _: None)[0], made()
+        train(other, 1)
+        _state.apply(other, state, "the state")
+        home = moved(other)
+        return same, (home.pack(4) is not None and home.pack(4).copied, hand.pack(4).copied), step, parts
+    return same, copied, step, parts
+
+
+class Divided(unittest.TestCase):
+    def test_of_a_state_that_is_divided_the_moments_are_handed_over_and_the_parameters_copied(self):
+        import torch.distributed.fsdp  # noqa: F401 for all that are forked
+        for world in (2, 1):
+            for found in stand_in.processes(world, divided):
+                self.assertEqual((found[0], *found[2:]), (True, 4, 12), found)
+                within, whole = found[1]
+                self.assertTrue(0 < within < whole / 2, found)
+                self.assertGreater(whole, 16 << 20)
 
 
 class Generations(unittest.TestCase):

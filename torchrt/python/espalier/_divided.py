@@ -15,6 +15,7 @@ import torch.distributed as dist
 from ._alike import sample_of
 from ._exchange import gathered, told_by
 from ._handover import Offer, from_vaults, lowest_by_node, offer_name, take
+from ._home import Home
 from ._memory import SharedMemory
 from ._partners import Partners, keepers_of
 from ._shards import Shelf, assemble
@@ -34,15 +35,16 @@ class Divided:
         self._addresses = gathered(self._server.address, group)
         self.partners = Partners(keepers_of(worker.nodes, worker.jobs), worker.rank, group)
         self._memory: Optional[SharedMemory] = None
+        self._home = Home(objects, self.pack)
         self.listen()
 
     def listen(self) -> None:
         self._offer = Offer(offer_name(self._worker.token, self._worker.generation, self._worker.rank))
 
-    def pack(self, step: int) -> Packed:
+    def pack(self, step: int, home: Optional[Home] = None) -> Packed:
         worker = self._worker
         return Packed(step, self._objects, self._addresses, sample_of(self._objects) if worker.rank < worker.unit else None,
-                      worker.seal)
+                      worker.seal, home)
 
     def take_over(self, source: Dict[str, Any]) -> Taken:
         worker, generation = self._worker, int(source["generation"])
@@ -123,20 +125,27 @@ class Divided:
         pass
 
     def between_steps(self) -> None:
-        pass
+        """Training goes on after this boundary."""
+        self._home.between_steps()
 
     def provide(self, step: int) -> None:
         """For the next generation, until withdraw() or the process's end. Raises OSError, StateError, RuntimeError."""
-        self._memory = SharedMemory((packed := self.pack(step)).size)
-        packed.write(self._memory.map)
-        self._server.provide(f"{self._worker.generation}.{self._worker.rank}", self._memory.fd)
-        self._offer.provide(step, self._memory.fd)
+        packed = self._home.pack(step)
+        if packed is not None:
+            fd = self._home.give(packed)
+        else:
+            self._memory = SharedMemory((packed := self.pack(step)).size)
+            packed.write(self._memory.map)
+            fd = self._memory.fd
+        self._server.provide(f"{self._worker.generation}.{self._worker.rank}", fd)
+        self._offer.provide(step, fd)
 
     def withdraw(self) -> None:
         """The next generation has failed."""
         self._offer.close()
         self._server.withdraw(f"{self._worker.generation}.{self._worker.rank}")
         self.listen()
+        self._home.leave()
         if self._memory is not None:
             self._memory.close()
             self._memory = None

@@ -1,9 +1,9 @@
 """Shared memory in which the state lives while it trains, so that its pages themselves are handed over, and no copy of them.
 
 The memory is laid out as _state.py says: room for a head, the tensors that live here, and room for what does not. While this is the job, this
-process alone maps it to write. freeze() puts a private mapping in the place of that one: what this process writes from then on goes to pages of its own, and the memory
-never changes again. So whoever takes it over may keep it, whether this process goes on, ends, or is killed. Before a fork the same is done, as
-a child must see the state of that moment, and must not write into this process's.
+process alone maps it to write. freeze() puts a private mapping in the place of that one: what this process writes from then on goes to pages of its
+own, and the memory never changes again. So whoever takes it over may keep it, whether this process goes on, ends, or is killed. Before a fork the
+same is done, as a child must see the state of that moment, and must not write into this process's.
 """
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import mmap
 import os
 import time
 import weakref
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, Optional, Tuple
 
 import torch
 
 from ._memory import SharedMemory
+from ._named import Parts
 from ._registered import innermost
-from ._state import Packed, TooLarge
+from ._state import Packed, TooLarge, is_divided
 
 _WORTH = 8 << 20   # bytes of tensors for which a move pays; fewer are copied in a few milliseconds
 _LARGE = 16 << 10  # bytes of a tensor that moves
@@ -82,9 +83,9 @@ class _Frozen:
 
 
 class Home:
-    def __init__(self, objects: Dict[str, Any], seal: bytes) -> None:
-        """objects: by registered name, unwrapped."""
-        self._objects, self._seal = objects, seal
+    def __init__(self, objects: Dict[str, Any], pack: "Callable[[int, Optional[Home]], Packed]") -> None:
+        """objects: by registered name, unwrapped. pack: the state after a step, for memory like this one's or for other memory."""
+        self._objects, self._pack = objects, pack
         self._memory: Optional[SharedMemory] = None  # None: the state is where torch has put it
         self._map: Optional[mmap.mmap] = None  # of the last memory in which it lived
         self._live = False  # this process writes the memory
@@ -114,7 +115,7 @@ class Home:
         size = sum(_up(_bytes_of(one)) for one in tensors)
         if size < _WORTH:
             return
-        packed = Packed(0, self._objects, seal=self._seal)
+        packed = self._pack(0, None)
         head = packed.head_bytes + packed.head_bytes // _MORE + _LEAST_MORE
         rest = max(0, packed.size - sum(map(_bytes_of, tensors)))
         self._first = _up(head)
@@ -152,13 +153,18 @@ class Home:
             yield one
 
     def _tensors(self) -> "Iterator[Any]":
-        for one in self._objects.values():
+        for one in self._parts():
             if isinstance(one, torch.nn.Module):
                 yield from one.parameters()
                 yield from one.buffers()
             elif isinstance(one, torch.optim.Optimizer):
                 for state in innermost(one).state.values():
-                    yield from (value for value in state.values() if isinstance(value, torch.Tensor))
+                    # Of a tensor that is divided, what is here. fully_shard() has parameters in memory that several tensors share.
+                    yield from (value._local_tensor if is_divided(value) else value for value in state.values())
+
+    def _parts(self) -> "Iterator[Any]":
+        for one in self._objects.values():
+            yield from one.parts if isinstance(one, Parts) else [one]
 
     # ---- handing over
 
@@ -169,7 +175,7 @@ class Home:
             return None
         assert self._memory is not None
         try:
-            return Packed(step, self._objects, seal=self._seal, home=self)
+            return self._pack(step, self)
         except TooLarge:
             return None
 

@@ -162,7 +162,9 @@ def assemble(objects: Dict[str, Any], shelves: Sequence[Any], maximum: "Callable
 
     def wrapped(local: torch.Tensor, now: Any) -> Any:
         local = local.to(now.to_local().device)
-        return DTensor.from_local(local, now.device_mesh, now.placements, run_check=False, shape=now.shape, stride=now.stride())
+        made = DTensor.from_local(local, now.device_mesh, now.placements, run_check=False, shape=now.shape, stride=now.stride())
+        made._local_tensor = local  # and no view of it, whose memory could not move (_home.py)
+        return made
 
     if any(isinstance(one, Parts) for one in objects.values()):
         needs = Needs(objects, trees)

@@ -149,18 +149,16 @@ class Packed:
                 return value
             if value.layout != torch.strided:
                 raise StateError(f"a tensor of layout {value.layout} in the state: only dense tensors can be handed over")
-            device = _kind_of(value)
-            there = home.offset(value) if home else None
-            if there is not None:
-                return Place(there, value.dtype, tuple(value.shape), device)
-            made: Any = Place(end, value.dtype, tuple(value.shape), device)
-            if is_divided(value):
-                start, shape = box_of(value)
-                made = Part(end, value.dtype, shape, start, tuple(value.shape), device)
-                value = value.to_local()
-            self._tensors.append((end, value.detach()))
-            end = _aligned(end + _bytes_of(value))
-            return made
+            device, box = _kind_of(value), box_of(value) if is_divided(value) else None
+            local = value if box is None else value.to_local()
+            there = home.offset(local) if home else None
+            at = end if there is None else there
+            if there is None:
+                self._tensors.append((end, local.detach()))
+                end = _aligned(end + _bytes_of(local))
+            if box is None:
+                return Place(at, value.dtype, tuple(value.shape), device)
+            return Part(at, value.dtype, box[1], box[0], tuple(value.shape), device)
 
         tree = mapped({name: one.state_dict() for name, one in objects.items()}, place)
         try:

@@ -52,15 +52,15 @@ class Whole:
         self._offer: Optional[Offer] = None
         self._received: Optional[Offer] = None  # of state from another node, to this node's other processes
         self._memory: Optional[SharedMemory] = None
-        self._home = Home(objects, worker.seal) if self.keeps else None
+        self._home = Home(objects, self.pack) if self.keeps else None
         self.listen()
 
     def listen(self) -> None:
         if self.keeps:
             self._offer = Offer(offer_name(self._worker.token, self._worker.generation, self._worker.rank))
 
-    def pack(self, step: int) -> Packed:
-        return Packed(step, self._objects, seal=self._worker.seal)
+    def pack(self, step: int, home: Optional[Home] = None) -> Packed:
+        return Packed(step, self._objects, seal=self._worker.seal, home=home)
 
     def take_over(self, source: Dict[str, Any]) -> Taken:
         """The state that the generation before hands over."""
