@@ -111,6 +111,7 @@ void Launcher::stepped(const wire::Step& step) {
   if (program_.wants_spares(generation))
     rank_servers_.keep_spares(context_.program, clean_environment(socket_.environment(generation)));
   steps_.stepped(step);
+  list_search_.stepped();
   earlier_.stepped(step);
   movable_.stepped();
   reports_->status_after_step();

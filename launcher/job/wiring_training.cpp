@@ -107,9 +107,10 @@ ListSearch::Callbacks Launcher::of_list_search() {
            program_.takes_lists() && reports_->planner_knows_in_place() && current != nullptr &&
            current->workers().all_replan_in_place();
   };
+  on.step_seconds = [this] { return steps_.seconds(); };
   on.steps_left = [this] { return program_.total_steps() - steps_.step(); };
   on.known = [this]() -> const PlanningBasis& { return generation_zero_.known(); };
-  on.propose = [this](const Decision& decision, const Lists& lists) {
+  on.propose = [this](const Decision& decision, const std::optional<Lists>& lists) {
     hand_off_.begin(decision, lists);
     machine_.raise(Event::propose_in_place);
   };
