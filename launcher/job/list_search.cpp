@@ -19,6 +19,9 @@ namespace {
 constexpr double kLeastGain = 0.02;
 constexpr std::int64_t kLeastSteps = 50;  // that are left: the change itself takes a pause of milliseconds
 constexpr int kNice = 19;                 // what the training leaves
+// After so many steps with lists a step may take this factor of what it took before, or the lists are left.
+constexpr int kTrialSteps = 20;
+constexpr double kNotSlower = 1.05;
 
 bool leaves_schedule(const ModelShape& shape) {
   return shape.setting && shape.setting->schedule.starts_with(kAutomaticSchedule);
@@ -83,8 +86,9 @@ void ListSearch::found(int asked, const Profile& profile, std::shared_ptr<const 
                        double search_ms) {
   if (asked != asked_ || over_) return;
   if (result->gain() < kLeastGain)
-    return spdlog::debug("launch: searched lists would gain {:.1f}%: {} stays", 100 * result->gain(),
-                         form_of(profile.plan).schedule());
+    return spdlog::info(
+        "espalier: launch: lists searched for the measured stages would save {:.1f}% of a step: {} stays",
+        100 * result->gain(), form_of(profile.plan).schedule());
   waits_ = loop_.after(patience_, [this, profile, result, search_ms] {
     waits_.reset();
     propose(profile, *result, search_ms);
@@ -99,18 +103,44 @@ void ListSearch::propose(const Profile& profile, const SearchedLists& result, do
   const Decision decision = list_decision(job_, profile.plan, result);
   spdlog::info("espalier: launch: {}; found in {:.0f} ms beside training", decision.reason, search_ms);
   proposed_ = true;
-  callbacks_.propose(decision, {pipeline::write_csv(result.lists), search_ms});
+  trial_ = Trial{profile.plan, callbacks_.step_seconds()};
+  callbacks_.propose(decision, Lists{pipeline::write_csv(result.lists), search_ms});
 }
 
 void ListSearch::another_plan() {
   ++asked_;
   waits_.reset();
   searched_ = std::exchange(proposed_, false);
+  if (searched_ && trial_ && !trial_->runs) trial_->runs = true;
+  else trial_.reset();
+}
+
+void ListSearch::stepped() {
+  if (!trial_ || !trial_->runs || ++trial_->steps < kTrialSteps) return;
+  if (callbacks_.step_seconds() <= kNotSlower * trial_->before) return trial_.reset();
+  if (callbacks_.idle()) leave();
+}
+
+void ListSearch::leave() {
+  const Trial trial = *trial_;
+  trial_.reset();
+  Decision decision;
+  decision.kind = DecisionKind::migrate;
+  decision.trigger = Trigger::profile_ready;
+  decision.job = job_;
+  decision.plan = trial.plan;
+  decision.predicted_step_seconds = trial.before;
+  decision.reason = fmt::format("with the searched lists a step takes {:.4g} s, with {} it took {:.4g} s",
+                                callbacks_.step_seconds(), form_of(trial.plan).schedule(), trial.before);
+  spdlog::info("espalier: launch: {}; no other lists are searched", decision.reason);
+  proposed_ = over_ = true;
+  callbacks_.propose(decision, std::nullopt);
 }
 
 bool ListSearch::given_up() {
   if (!std::exchange(proposed_, false)) return false;
   searched_ = false;
+  trial_.reset();
   return true;
 }
 

@@ -4,6 +4,7 @@
 //
 //   search.profiled(profile);   // a calm one starts the search; its result is proposed, once for each plan
 //   search.another_plan();      // what runs has changed
+//   search.stepped();           // lists that turn out slower than the plan's own are left again
 #pragma once
 
 #include <chrono>
@@ -24,8 +25,10 @@ class ListSearch {
   struct Callbacks {
     std::function<bool()> idle;  // the job trains, nothing is being changed, and its processes can take lists
     std::function<std::int64_t()> steps_left;
+    std::function<double()> step_seconds;  // of what runs, smoothed
     std::function<const PlanningBasis&()> known;
-    std::function<void(const Decision&, const Lists&)> propose;  // for the running plan; the job is idle
+    // For the running plan, while the job is idle. Without lists: the plan's own.
+    std::function<void(const Decision&, const std::optional<Lists>&)> propose;
   };
   // `patience`: what was found waits so long. The planner hears of the profile meanwhile, and its plans come first.
   ListSearch(wire::Loop& loop, JobId job, Callbacks callbacks,
@@ -37,6 +40,8 @@ class ListSearch {
   void profiled(const Profile& profile);
   // Another generation or another plan runs, or the lists that were proposed do.
   void another_plan();
+  // A step was done.
+  void stepped();
   // The ranks cannot run what they were asked for in place. Lists that they refuse are the last ones.
   void refused() { over_ = over_ || proposed_; }
   // The change under way was given up. True: it was to the lists that were proposed.
@@ -47,6 +52,7 @@ class ListSearch {
  private:
   void found(int asked, const Profile& profile, std::shared_ptr<const SearchedLists> result, double search_ms);
   void propose(const Profile& profile, const SearchedLists& result, double search_ms);
+  void leave();
 
   wire::Loop& loop_;
   const JobId job_;
@@ -55,6 +61,14 @@ class ListSearch {
   int asked_ = 0;          // counts what runs: an answer for an earlier plan is dropped
   bool searched_ = false;  // for the plan that runs
   bool proposed_ = false, over_ = false;
+  // Of the plan whose lists were proposed, and then run.
+  struct Trial {
+    Plan plan;
+    double before = 0;  // seconds of a step with the plan's own lists
+    int steps = 0;      // with the searched ones
+    bool runs = false;
+  };
+  std::optional<Trial> trial_;
   wire::Watch waits_;                         // until what was found is proposed
   std::unique_ptr<wire::SideThread> thread_;  // made for the first search
 };

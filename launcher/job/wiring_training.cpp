@@ -94,9 +94,10 @@ ListSearch::Callbacks Launcher::of_list_search() {
            holding_.extensions.noticed().empty() && training_.program.takes_lists() &&
            holding_.reports->planner_knows_in_place() && current != nullptr && current->workers().all_replan_in_place();
   };
+  on.step_seconds = [this] { return training_.steps.seconds(); };
   on.steps_left = [this] { return training_.program.total_steps() - training_.steps.step(); };
   on.known = [this]() -> const PlanningBasis& { return training_.generation_zero.known(); };
-  on.propose = [this](const Decision& decision, const Lists& lists) {
+  on.propose = [this](const Decision& decision, const std::optional<Lists>& lists) {
     training_.hand_off.begin(decision, lists);
     machine_.raise(Event::propose_in_place);
   };

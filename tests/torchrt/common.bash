@@ -48,10 +48,11 @@ in_own_folder() { # COMMAND...
   own=$(mktemp -d) || return 1
   OMPI_MCA_orte_tmpdir_base=$own OMPI_MCA_btl_vader_backing_directory=$own TMPDIR=$own "$@"
 }
+# mpirun reads what is on its standard input: a table that a test reads its rows from would end with the first row.
 ranks() { # NUMBER ARGUMENTS...: standalone training
   local number=$1
   shift
-  in_own_folder timeout -k 5 300 mpirun --oversubscribe --bind-to none -np "$number" "$train" small.toml "$@"
+  in_own_folder timeout -k 5 300 mpirun --oversubscribe --bind-to none -np "$number" "$train" small.toml "$@" < /dev/null
 }
 
 # shape MICRO_BATCHES STAGE...: a stage is LAYERSxTP:SHARE[,SHARE...]. Prints the plan's JSON; GPUs are numbered through.

@@ -26,7 +26,7 @@ needs_torch() { [ -f two/losses.json ] || skip "PyTorch for Python is not there;
 # in_folder FOLDER RANKS ARGUMENTS...
 in_folder() {
   local folder=$1 number=$2; shift 2
-  (cd "$folder" && in_own_folder timeout -k 5 300 mpirun --oversubscribe --bind-to none -np "$number" "$train" train.toml "$@")
+  (cd "$folder" && in_own_folder timeout -k 5 300 mpirun --oversubscribe --bind-to none -np "$number" "$train" train.toml "$@" < /dev/null)
 }
 
 # bats test_tags=long:6

@@ -21,7 +21,7 @@ parity() { "$python" "$here/parity.py" "$@"; }
 
 in_family() { # FAMILY RANKS ARGUMENTS...: trains the family's configuration without checkpoints
   local family=$1 number=$2; shift 2
-  (cd "$family" && in_own_folder timeout -k 5 300 mpirun --oversubscribe --bind-to none -np "$number" "$train" train.toml "$@")
+  (cd "$family" && in_own_folder timeout -k 5 300 mpirun --oversubscribe --bind-to none -np "$number" "$train" train.toml "$@" < /dev/null)
 }
 
 tp_plan() { # STAGE...: LAYERS:TP:SHARE[,SHARE...]

@@ -20,8 +20,10 @@ struct Job {
   PlanningBasis known;
   Profile profile;
   bool idle = true;
+  int busy = 0;  // so often it was asked while it was not idle
   std::int64_t left = 1000;
-  std::vector<std::pair<Decision, Lists>> proposed;
+  double step = 1;  // seconds
+  std::vector<std::pair<Decision, std::optional<Lists>>> proposed;
   ListSearch search{loop, 7, callbacks(), 50ms};
 
   explicit Job(const char* schedule = "auto") {
@@ -39,10 +41,14 @@ struct Job {
   }
   ListSearch::Callbacks callbacks() {
     ListSearch::Callbacks on;
-    on.idle = [this] { return idle; };
+    on.idle = [this] {
+      if (!idle) ++busy;
+      return idle;
+    };
+    on.step_seconds = [this] { return step; };
     on.steps_left = [this] { return left; };
     on.known = [this]() -> const PlanningBasis& { return known; };
-    on.propose = [this](const Decision& decision, const Lists& lists) {
+    on.propose = [this](const Decision& decision, const std::optional<Lists>& lists) {
       proposed.emplace_back(decision, lists);
       loop.stop();
     };
@@ -77,7 +83,7 @@ TEST_CASE("a calm profile of a job that leaves its schedule to Espalier brings f
   CHECK(decision.candidates[0].predicted_step_seconds > decision.candidates[1].predicted_step_seconds);
   CHECK_FALSE(decision.candidates[0].rejected_by.empty());
   CHECK(decision.candidates[1].rejected_by.empty());
-  CHECK(pipeline::read_csv(lists.csv).rank_of_chunk == std::vector<int>{0, 1, 2, 3, 3, 2, 1, 0});
+  CHECK(pipeline::read_csv(lists.value().csv).rank_of_chunk == std::vector<int>{0, 1, 2, 3, 3, 2, 1, 0});
   // The lists run now: their own profile asks for no others.
   job.search.another_plan();
   job.search.profiled(job.profile);
@@ -116,7 +122,9 @@ TEST_CASE("lists for a plan that no longer runs are dropped, and a job that beca
   CHECK(job.run(kNothing) == 0);
   job.search.profiled(job.profile);
   job.idle = false;
-  CHECK(job.run(kNothing) == 0);
+  for (int i = 0; i < 600 && job.busy == 0; ++i) job.run(100ms);
+  CHECK(job.busy == 1);
+  CHECK(job.proposed.empty());
   job.idle = true;
   job.search.profiled(job.profile);
   CHECK(job.run(kFound) == 1);
@@ -141,4 +149,32 @@ TEST_CASE("lists that the ranks refuse, or fail on, are the last ones; a change 
   failed.search.failed();
   failed.search.profiled(failed.profile);
   CHECK(failed.run(kNothing) == 0);
+}
+
+TEST_CASE("lists that turn out slower than the plan's own are left after 20 steps, for good; others stay") {
+  const auto runs = [](Job& job, double with_lists) {
+    job.search.profiled(job.profile);
+    REQUIRE(job.run(kFound) == 1);
+    for (int i = 0; i < 40; ++i) job.search.stepped();  // the change is still under way
+    job.search.another_plan();
+    job.step = with_lists;
+    for (int i = 0; i < 19; ++i) job.search.stepped();
+    CHECK(job.proposed.size() == 1);
+    job.search.stepped();
+  };
+  Job slower;
+  runs(slower, 1.1);
+  REQUIRE(slower.proposed.size() == 2);
+  CHECK_FALSE(slower.proposed[1].second);
+  CHECK(slower.proposed[1].first.plan == slower.profile.plan);
+  CHECK(slower.proposed[1].first.reason == "with the searched lists a step takes 1.1 s, with zb-v it took 1 s");
+  slower.search.another_plan();
+  slower.search.profiled(slower.profile);
+  for (int i = 0; i < 40; ++i) slower.search.stepped();
+  CHECK(slower.run(kNothing) == 2);
+  Job faster;
+  runs(faster, 0.9);
+  faster.step = 2;  // something else made it slow later
+  for (int i = 0; i < 40; ++i) faster.search.stepped();
+  CHECK(faster.proposed.size() == 1);
 }
