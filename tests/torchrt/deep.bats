@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # Pipelines of five to eight stages, of models whose layers they do not divide: the training is the same, bit for bit,
 # whatever the schedule, the chunks, and the changes while it runs. Fewer stages are in chunks.bats.
-# limit: 2400
-# each: 1200
+# limit: 4200
+# each: 3000
 
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"
