@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "spank/container.h"
 #include "spank/deadline.h"
 #include "spank/local.h"
 #include "spank/site.h"
@@ -13,9 +14,21 @@ static struct espalier_option option;
 
 const struct espalier_option* espalier_option(void) { return &option; }
 
+/* `srun --jobid=N` makes a step of a job from anywhere. */
+static int names_a_job(void) {
+  size_t count = 0;
+  char** words = espalier_container_arguments(&count);
+  if (!words) return 0;
+  const size_t end = espalier_container_options_end(words);
+  for (size_t at = 1; at < end; at++)
+    if (strcmp(words[at], "--jobid") == 0 || strncmp(words[at], "--jobid=", strlen("--jobid=")) == 0) return 1;
+  return 0;
+}
+
 /* A step of a job that runs is no submission: whether it is late is for the launcher to say. */
 static int submits_a_job(void) {
-  return spank_context() == S_CTX_ALLOCATOR || (spank_context() == S_CTX_LOCAL && !getenv("SLURM_JOB_ID"));
+  if (spank_context() == S_CTX_LOCAL) return !getenv("SLURM_JOB_ID") && !names_a_job();
+  return spank_context() == S_CTX_ALLOCATOR;
 }
 
 /* In the user's command a refusal ends the command. On a compute node the value may be forged or

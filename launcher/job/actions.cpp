@@ -16,7 +16,6 @@ constexpr wire::Loop::Milliseconds kRanksLeave{500};
 void Actions::note(const Row& row, const std::string& why) {
   using enum Event;
   rooms_.hand_off.note_why(why);
-  if (row.from == JobPhase::replanning && row.on == next_failed) rooms_.lists.refused();
   if (row.on == terminate) rooms_.ending.terminated();
   const bool losing = row.on == current_lost || row.on == current_failed || row.on == unrecoverable;
   if (losing && row.to == JobPhase::ending) {

@@ -113,7 +113,7 @@ void Launcher::stepped(const wire::Step& step) {
     holding_.rank_servers.keep_spares(ground_.context.program,
                                       clean_environment(ground_.socket.environment(training_.generations.number())));
   training_.steps.stepped(step);
-  answers_.lists.stepped();
+  answers_.lists.stepped(step.seconds);
   training_.earlier.stepped(step);
   answers_.movable.stepped();
   holding_.reports->status_after_step();

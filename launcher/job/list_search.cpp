@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <utility>
+#include <vector>
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/step_statistics.hpp"
@@ -22,6 +25,10 @@ constexpr int kNice = 19;                 // what the training leaves
 // After so many steps with lists a step may take this factor of what it took before, or the lists are left.
 constexpr int kTrialSteps = 20;
 constexpr double kNotSlower = 1.05;
+constexpr std::size_t kMedianOf = 16;
+// Each rank gets the lists' text: the launcher sends no more than so many bytes of it, which take it some tenths of a
+// second.
+constexpr std::size_t kMostText = 64u << 20;
 
 bool leaves_schedule(const ModelShape& shape) {
   return shape.setting && shape.setting->schedule.starts_with(kAutomaticSchedule);
@@ -66,7 +73,7 @@ void ListSearch::profiled(const Profile& profile) {
     spdlog::debug("launch: no lists are searched: {}", error.what());
     return;
   }
-  if (!thread_) thread_ = std::make_unique<wire::SideThread>(loop_, 2, wire::SideThread::End::leave, kNice);
+  if (!thread_) thread_ = std::make_unique<wire::SideThread>(loop_, 2, wire::SideThread::End::wait, kNice);
   // An invariant that does not hold there must not end the job.
   thread_->post([this, asked = asked_, profile, problem = std::move(*problem)]() -> std::function<void()> {
     const auto began = wire::steady_now();
@@ -100,48 +107,69 @@ void ListSearch::propose(const Profile& profile, const SearchedLists& result, do
     searched_ = false;  // the next profile asks again
     return;
   }
+  std::string csv = pipeline::write_csv(result.lists);
+  if (csv.size() * static_cast<std::size_t>(profile.plan.gpu_count()) > kMostText)
+    return spdlog::info("espalier: launch: searched lists would save {:.1f}% of a step, and are too long for {} ranks",
+                        100 * result.gain(), profile.plan.gpu_count());
   const Decision decision = list_decision(job_, profile.plan, result);
   spdlog::info("espalier: launch: {}; found in {:.0f} ms beside training", decision.reason, search_ms);
   proposed_ = true;
-  trial_ = Trial{profile.plan, callbacks_.step_seconds()};
-  callbacks_.propose(decision, Lists{pipeline::write_csv(result.lists), search_ms});
+  trial_ = Trial{profile.plan, steps_.usual()};
+  callbacks_.propose(decision, Lists{std::move(csv), search_ms});
+}
+
+double ListSearch::Steps::usual() const {
+  if (seconds.empty()) return 0;
+  std::vector<double> sorted(seconds.begin(), seconds.end());
+  std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
+  return sorted[sorted.size() / 2];
 }
 
 void ListSearch::another_plan() {
   ++asked_;
   waits_.reset();
   searched_ = std::exchange(proposed_, false);
-  if (searched_ && trial_ && !trial_->runs) trial_->runs = true;
-  else trial_.reset();
+  steps_ = {};
+  runs_ = searched_ && trial_ && !trial_->leaves;
+  if (searched_ && trial_ && trial_->leaves) over_ = true;
+  if (!runs_) trial_.reset();
 }
 
-void ListSearch::stepped() {
-  if (!trial_ || !trial_->runs || ++trial_->steps < kTrialSteps) return;
-  if (callbacks_.step_seconds() <= kNotSlower * trial_->before) return trial_.reset();
-  if (callbacks_.idle()) leave();
+void ListSearch::stepped(double seconds) {
+  if (over_ || !callbacks_.idle()) return;
+  if (++steps_.count > 1) steps_.seconds.push_back(seconds);
+  if (steps_.seconds.size() > kMedianOf) steps_.seconds.pop_front();
+  if (!trial_ || !runs_ || steps_.count < kTrialSteps) return;
+  if (trial_->before == 0 || steps_.usual() <= kNotSlower * trial_->before) return trial_.reset();
+  leave();
 }
 
 void ListSearch::leave() {
-  const Trial trial = *trial_;
-  trial_.reset();
+  trial_->leaves = true;
   Decision decision;
   decision.kind = DecisionKind::migrate;
   decision.trigger = Trigger::profile_ready;
   decision.job = job_;
-  decision.plan = trial.plan;
-  decision.predicted_step_seconds = trial.before;
+  decision.plan = trial_->plan;
+  decision.predicted_step_seconds = trial_->before;
   decision.reason = fmt::format("with the searched lists a step takes {:.4g} s, with {} it took {:.4g} s",
-                                callbacks_.step_seconds(), form_of(trial.plan).schedule(), trial.before);
+                                steps_.usual(), form_of(trial_->plan).schedule(), trial_->before);
   spdlog::info("espalier: launch: {}; no other lists are searched", decision.reason);
-  proposed_ = over_ = true;
+  proposed_ = true;
   callbacks_.propose(decision, std::nullopt);
 }
 
 bool ListSearch::given_up() {
   if (!std::exchange(proposed_, false)) return false;
-  searched_ = false;
-  trial_.reset();
+  searched_ = runs_;  // lists that run already are tried for some more steps
+  steps_ = {};
+  if (runs_) trial_->leaves = false;
+  else trial_.reset();
   return true;
+}
+
+void ListSearch::lost() {
+  if (runs_ && trial_ && ++losses_ > 1) over_ = true;
 }
 
 }  // namespace espalier::launcher

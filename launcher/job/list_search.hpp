@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -25,7 +26,6 @@ class ListSearch {
   struct Callbacks {
     std::function<bool()> idle;  // the job trains, nothing is being changed, and its processes can take lists
     std::function<std::int64_t()> steps_left;
-    std::function<double()> step_seconds;  // of what runs, smoothed
     std::function<const PlanningBasis&()> known;
     // For the running plan, while the job is idle. Without lists: the plan's own.
     std::function<void(const Decision&, const std::optional<Lists>&)> propose;
@@ -40,14 +40,18 @@ class ListSearch {
   void profiled(const Profile& profile);
   // Another generation or another plan runs, or the lists that were proposed do.
   void another_plan();
-  // A step was done.
-  void stepped();
+  // A step was done, in so many seconds.
+  void stepped(double seconds);
   // The ranks cannot run what they were asked for in place. Lists that they refuse are the last ones.
   void refused() { over_ = over_ || proposed_; }
-  // The change under way was given up. True: it was to the lists that were proposed.
+  // The change under way was given up. True: it was to the lists that were proposed, or away from them.
   bool given_up();
-  // The running generation failed in its first step with lists: there will be no others.
+  // Searched lists run now.
+  bool runs() const { return runs_; }
+  // The running generation failed because of the lists that it ran: there will be no others.
   void failed() { over_ = true; }
+  // The running generation was lost for no known reason. The second loss in the first steps with lists ends the search.
+  void lost();
 
  private:
   void found(int asked, const Profile& profile, std::shared_ptr<const SearchedLists> result, double search_ms);
@@ -61,14 +65,23 @@ class ListSearch {
   int asked_ = 0;          // counts what runs: an answer for an earlier plan is dropped
   bool searched_ = false;  // for the plan that runs
   bool proposed_ = false, over_ = false;
+  // Seconds of the last steps of what runs, while nothing else was under way. The first step takes longer and is not
+  // among them.
+  struct Steps {
+    int count = 0;
+    std::deque<double> seconds;
+    double usual() const;  // their median; 0: none is known
+  };
   // Of the plan whose lists were proposed, and then run.
   struct Trial {
     Plan plan;
-    double before = 0;  // seconds of a step with the plan's own lists
-    int steps = 0;      // with the searched ones
-    bool runs = false;
+    double before = 0;  // Steps::usual() with the plan's own lists
+    bool leaves = false;
   };
+  Steps steps_;
   std::optional<Trial> trial_;
+  bool runs_ = false;                         // searched lists
+  int losses_ = 0;                            // in trials
   wire::Watch waits_;                         // until what was found is proposed
   std::unique_ptr<wire::SideThread> thread_;  // made for the first search
 };

@@ -20,12 +20,16 @@ void Losses::of_generation(bool is_next, const Loss& loss) {
   if (rooms_.generation_zero.wide()) return rooms_.machine.raise(Event::wide_lost, loss.why, true);
   rooms_.ending.generation_lost(loss.code);
   // A plan that was taken in place may need more memory than there is, or not run at all.
+  const bool with_lists = rooms_.lists.runs();
   const bool taken_back = loss.own && rooms_.hand_off.in_place().take_back(loss.why);
-  if (taken_back) rooms_.lists.failed();
+  // Searched lists may use all the memory that the model sees. Its own schedule needs less.
+  const bool for_lists = with_lists && loss.own && (taken_back || loss.memory);
+  if (for_lists) rooms_.lists.failed();
+  else rooms_.lists.lost();
   // The lost generation may have lacked memory that another generation had. Nothing of the other generation is left
   // when training is tried again.
-  const bool tries_again =
-      taken_back || (loss.own && ((loss.memory && rooms_.generations.crowded()) || rooms_.earlier.make_room()));
+  const bool tries_again = taken_back || for_lists ||
+                           (loss.own && ((loss.memory && rooms_.generations.crowded()) || rooms_.earlier.make_room()));
   rooms_.machine.raise(loss.own && !tries_again ? Event::current_failed : Event::current_lost, loss.why, true);
 }
 

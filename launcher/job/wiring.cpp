@@ -106,7 +106,10 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
                    holding_.keepers.keep(what);
                    if (keep) keep(what);
                  },
-                 [this](const std::string& why) { machine_.raise(Event::current_lost, why); },
+                 [this](const std::string& why) {
+                   answers_.lists.lost();
+                   machine_.raise(Event::current_lost, why);
+                 },
                  of_generations(),
                  of_generation_zero(),
                  of_hand_off(holding_, answers_)}),

@@ -52,7 +52,10 @@ Generations::Callbacks Launcher::of_generations() {
   };
   on.standing = [this] { machine_.raise(Event::old_stands); };
   on.switched = [this] { machine_.raise(Event::old_switched); };
-  on.stays = [this](const std::string& why) { machine_.raise(Event::next_failed, why); };
+  on.stays = [this](const std::string& why) {
+    if (machine_.phase() == JobPhase::replanning) answers_.lists.refused();
+    machine_.raise(Event::next_failed, why);
+  };
   on.loaded = [this] { machine_.raise(Event::next_loaded); };
   on.finished = [this](bool is_next, int code) {
     if (is_next) return answers_.losses.of_next("it ended with code " + std::to_string(code));
@@ -94,7 +97,6 @@ ListSearch::Callbacks Launcher::of_list_search() {
            holding_.extensions.noticed().empty() && training_.program.takes_lists() &&
            holding_.reports->planner_knows_in_place() && current != nullptr && current->workers().all_replan_in_place();
   };
-  on.step_seconds = [this] { return training_.steps.seconds(); };
   on.steps_left = [this] { return training_.program.total_steps() - training_.steps.step(); };
   on.known = [this]() -> const PlanningBasis& { return training_.generation_zero.known(); };
   on.propose = [this](const Decision& decision, const std::optional<Lists>& lists) {

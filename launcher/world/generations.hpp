@@ -87,8 +87,7 @@ class Generations {
   Callbacks callbacks_;
   std::unique_ptr<World> current_, next_, leaving_;
   Plan plan_;
-  wire::GpuIslands gpu_islands_;      // of what the job has, or had when the last generation started
-  int number_ = 0, last_number_ = 0;  // of the running one; last number given out
+  int number_ = 0, last_number_ = 0;                       // of the running one; last number given out
   std::chrono::steady_clock::time_point crowded_until_{};  // when another one was last beside the running one
 };
 

@@ -11,7 +11,7 @@ namespace espalier::launcher {
 class GpuReach {
  public:
   // A rank of this server has said it (wire::Ready::gpu_islands).
-  void heard(const ServerId& server, const std::vector<int>& islands) { islands_[islands_key(server)] = islands; }
+  void heard(const ServerId& server, const std::vector<int>& islands);
   // An earlier launcher of the job knew this.
   void take_over(const wire::GpuIslands& islands) { islands_ = islands; }
   // Of what the job holds; the rest is forgotten.

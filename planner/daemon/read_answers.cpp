@@ -62,7 +62,7 @@ Json ReadAnswers::described(JobId id, const Asked& asked) {
 std::string ReadAnswers::searched_lists(JobId id, const Json& job) {
   DecisionQuery latest;
   latest.job = id;
-  latest.limit = 5;
+  latest.limit = 64;  // the newest of them may be proposals that were given up
   latest.bytes = kExplained;
   latest.candidates = false;
   for (const DecisionRecord& record : store_.decisions(latest).records) {

@@ -22,7 +22,6 @@ struct Job {
   bool idle = true;
   int busy = 0;  // so often it was asked while it was not idle
   std::int64_t left = 1000;
-  double step = 1;  // seconds
   std::vector<std::pair<Decision, std::optional<Lists>>> proposed;
   ListSearch search{loop, 7, callbacks(), 50ms};
 
@@ -45,7 +44,6 @@ struct Job {
       if (!idle) ++busy;
       return idle;
     };
-    on.step_seconds = [this] { return step; };
     on.steps_left = [this] { return left; };
     on.known = [this]() -> const PlanningBasis& { return known; };
     on.propose = [this](const Decision& decision, const std::optional<Lists>& lists) {
@@ -151,30 +149,96 @@ TEST_CASE("lists that the ranks refuse, or fail on, are the last ones; a change 
   CHECK(failed.run(kNothing) == 0);
 }
 
+namespace {
+
+// Lists are found after `before` steps of a second each, the first of which took twice as long, and run.
+void start_lists(Job& job, int before = 6) {
+  job.search.another_plan();
+  job.search.stepped(2);
+  for (int i = 1; i < before; ++i) job.search.stepped(1);
+  job.search.profiled(job.profile);
+  REQUIRE(job.run(kFound) == 1);
+  job.idle = false;
+  for (int i = 0; i < 40; ++i) job.search.stepped(9);  // the change is still under way
+  job.idle = true;
+  CHECK_FALSE(job.search.runs());
+  job.search.another_plan();
+  CHECK(job.search.runs());
+}
+void steps(Job& job, int count, double seconds) {
+  for (int i = 0; i < count; ++i) job.search.stepped(seconds);
+}
+
+}  // namespace
+
 TEST_CASE("lists that turn out slower than the plan's own are left after 20 steps, for good; others stay") {
-  const auto runs = [](Job& job, double with_lists) {
-    job.search.profiled(job.profile);
-    REQUIRE(job.run(kFound) == 1);
-    for (int i = 0; i < 40; ++i) job.search.stepped();  // the change is still under way
-    job.search.another_plan();
-    job.step = with_lists;
-    for (int i = 0; i < 19; ++i) job.search.stepped();
-    CHECK(job.proposed.size() == 1);
-    job.search.stepped();
-  };
   Job slower;
-  runs(slower, 1.1);
+  start_lists(slower);
+  steps(slower, 19, 1.1);
+  CHECK(slower.proposed.size() == 1);
+  slower.search.stepped(1.1);
   REQUIRE(slower.proposed.size() == 2);
   CHECK_FALSE(slower.proposed[1].second);
   CHECK(slower.proposed[1].first.plan == slower.profile.plan);
   CHECK(slower.proposed[1].first.reason == "with the searched lists a step takes 1.1 s, with zb-v it took 1 s");
   slower.search.another_plan();
+  CHECK_FALSE(slower.search.runs());
   slower.search.profiled(slower.profile);
-  for (int i = 0; i < 40; ++i) slower.search.stepped();
+  steps(slower, 40, 1);
   CHECK(slower.run(kNothing) == 2);
   Job faster;
-  runs(faster, 0.9);
-  faster.step = 2;  // something else made it slow later
-  for (int i = 0; i < 40; ++i) faster.search.stepped();
+  start_lists(faster);
+  steps(faster, 20, 0.9);
+  steps(faster, 40, 2);  // something else made it slow later
   CHECK(faster.proposed.size() == 1);
+}
+
+TEST_CASE("one slow step, or steps beside something else, are no reason to leave lists") {
+  Job job;
+  start_lists(job);
+  steps(job, 10, 0.9);
+  job.search.stepped(5);
+  job.idle = false;
+  steps(job, 30, 3);
+  job.idle = true;
+  steps(job, 9, 0.9);
+  steps(job, 40, 0.9);
+  CHECK(job.proposed.size() == 1);
+}
+
+TEST_CASE("where the change away from slow lists is given up, it is tried again after 20 more steps") {
+  Job job;
+  start_lists(job);
+  steps(job, 20, 1.2);
+  REQUIRE(job.proposed.size() == 2);
+  CHECK(job.search.given_up());
+  CHECK(job.search.runs());
+  steps(job, 19, 1.2);
+  CHECK(job.proposed.size() == 2);
+  steps(job, 1, 1.2);
+  CHECK(job.proposed.size() == 3);
+  CHECK_FALSE(job.proposed[2].second);
+}
+
+TEST_CASE("the second generation that is lost in its first steps on lists ends the search") {
+  Job job;
+  job.search.lost();  // without lists
+  for (int loss = 0; loss < 2; ++loss) {
+    start_lists(job);
+    job.proposed.clear();
+    steps(job, 3, 1);
+    job.search.lost();
+    job.search.another_plan();
+  }
+  job.search.profiled(job.profile);
+  CHECK(job.run(kNothing) == 0);
+  Job later;
+  start_lists(later);
+  steps(later, 20, 1);
+  later.proposed.clear();
+  later.search.lost();
+  later.search.lost();
+  later.search.another_plan();
+  later.search.profiled(later.profile);
+  CHECK(later.run(kFound) == 1);
 }

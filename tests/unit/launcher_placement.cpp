@@ -82,6 +82,8 @@ TEST_CASE("what ranks said of GPUs is kept for as long as the job has them") {
   reach.heard({"n1", 11}, {0, 1});
   CHECK(reach.of({{10, "n1", {0, 1, 2, 3}}, {9, "n3", {0, 1}}}) ==
         wire::GpuIslands{{"n1/10", {0, 0, 1, 1}}, {"n3/9", {0, 1}}});
+  reach.heard({"n3", 9}, {});  // a GPU that was off the bus is back
+  CHECK(reach.all().size() == 1);
   CHECK(reach.of({{10, "n2", {0}}}).empty());
   CHECK(reach.all().empty());
 }
