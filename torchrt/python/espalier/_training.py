@@ -75,7 +75,7 @@ class Training:
             from ._divided import Divided as Hand
         else:
             from ._whole import Whole as Hand  # type: ignore[assignment]
-        self._hand = Hand(worker, self._objects, self.groups.all)
+        self._hand = Hand(worker, self._objects, self.groups.all, self._run.hand_over_pages)
         self._snapshots = Snapshots(worker, self._hand.pack, self._hand.partners, self._snapshot_seconds)
         if self._hand.keeps:
             self._snapshots.reach()
