@@ -1,5 +1,7 @@
 """Unit tests of the Python package: the memory in which a state lives, and that its pages are handed over. Run by tests/torchrt/python.bats."""
+import array
 import contextlib
+import copy
 import faulthandler
 import gc
 import importlib.util
@@ -7,7 +9,9 @@ import io
 import itertools
 import os
 import signal
+import struct
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -17,7 +21,7 @@ import unittest.mock
 import torch
 
 import stand_in
-from espalier import _forks, _home, _memory, _state, _whole
+from espalier import _checkpoint, _forks, _home, _memory, _state, _whole
 
 torch.set_num_threads(1)
 SEAL, TOKEN = b"k" * 32, f"test-home-{os.getpid()}"
@@ -373,6 +377,77 @@ class Homes(unittest.TestCase):
         self.assertTrue(torch.equal(state["model"]["part"], one["model"].part))
         self.assertEqual(state["model"]["row"][0], 5)
 
+    def test_memory_that_others_look_into_or_that_no_state_has_stays_where_it_is(self):
+        one = training()
+        big = array.array("f", bytes(4 * 700 * 700))  # as of NumPy, whose arrays torch.from_numpy() looks into
+        with tempfile.NamedTemporaryFile() as file:
+            file.truncate(4 * 700 * 700)
+            for name, value, kept in (("shared", torch.zeros(700, 700).share_memory_(), True), ("file", torch.from_file(
+                    file.name, shared=True, size=700 * 700), True), ("array", torch.frombuffer(big, dtype=torch.float32), True),
+                    ("unkept", torch.zeros(700, 700), False), ("pinned", torch.zeros(701, 700), True), ("plain", torch.zeros(700, 700), True)):
+                one["model"].register_buffer(name, value, persistent=kept)
+            train(one, 2)
+            pinned = torch.Tensor.is_pinned
+            with unittest.mock.patch.object(torch.Tensor, "is_pinned", lambda one: one.shape == (701, 700) or pinned(one)):  # no GPU pins here
+                home = moved(one)
+            self.assertIsNotNone(home.offset(one["model"].plain))
+            for name in ("shared", "file", "array", "unkept", "pinned"):
+                self.assertIsNone(home.offset(getattr(one["model"], name)), name)
+            one["model"].array[0] = 5
+            one["model"].file[0] = 6
+            self.assertEqual(big[0], 5)
+            self.assertEqual(struct.unpack("f", file.read(4)), (6,))
+            self.assertTrue(one["model"].shared.is_shared())
+            self.assertIsNotNone(home.pack(2))
+
+    def test_a_tensor_that_something_looks_into_since_the_move_began_stays_there(self):
+        one, kept = training(), []
+        train(one, 2)
+
+        def pack(step, home):
+            kept.append(one["model"][0].weight.detach())  # as another thread might
+            return packing(one)(step, home)
+
+        home = moved(one, pack)
+        self.assertIsNone(home.offset(one["model"][0].weight))
+        self.assertIsNotNone(home.offset(one["model"][2].weight))
+        with torch.no_grad():
+            one["model"][0].weight.fill_(3)
+        self.assertEqual(kept[0][0, 0], 3)
+        self.assertIsNone(home.pack(2))  # it has no room there, so all is copied
+
+    def test_where_the_script_has_replaced_most_tensors_they_are_copied_and_move_again(self):
+        one, count = training(), live_maps()
+        train(one, 2)
+        home = moved(one)
+        one["optimizer"].load_state_dict(copy.deepcopy(one["optimizer"].state_dict()))
+        self.assertIsNone(home.pack(2))
+        home.leave()
+        home.between_steps()
+        self.assertLess(home.pack(2).copied, 2 << 20)
+        self.assertEqual(live_maps(), count + 1)
+
+    def test_tensors_that_lie_in_the_memory_once_are_read_as_two(self):
+        class Kept:
+            def __init__(self, value):
+                self.value = value
+
+            def state_dict(self):
+                return {"it": self.value}
+
+            def load_state_dict(self, state):
+                self.value = state["it"]
+
+        one = training()
+        train(one, 2)
+        one["kept"] = Kept(one["model"][0].weight)
+        home, other = moved(one), training(seed=2, kept=Kept(None))
+        other["more"] = Kept(None)
+        one["more"] = Kept(one["model"][0].weight)
+        read_into(other, home.give(home.pack(2)))
+        other["kept"].value.zero_()
+        self.assertTrue(torch.equal(other["more"].value, one["model"][0].weight))
+
     @unittest.skipUnless(importlib.util.find_spec("networkx"), "torch.compile() needs networkx, which the tests' torch has not")
     def test_a_compiled_module_trains_on_where_its_parameters_have_moved(self):
         one, alone = training(), training()
@@ -547,9 +622,35 @@ class Generations(unittest.TestCase):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         self.assertEqual(taken.step, 6)
+        os.close(taken.fd)
         self.assertTrue(torch.equal(flat(other), flat(self.alone(6))))
         train(other, 3)
         self.assertTrue(torch.equal(flat(other), flat(self.alone(9))))
+        self.moves(hand, other, 9)
+
+    def moves(self, hand, objects, step):
+        """The moments too: no view keeps the memory that they came in, and nobody here maps it any more."""
+        _forks.begin()
+        hand.between_steps()
+        hand.between_steps()
+        packed = hand._home.pack(step)
+        self.assertLess(packed.copied, 2 << 20)
+        self.assertEqual(live_maps(), 1)
+        other = training(seed=3)
+        read_into(other, hand._home.give(packed))
+        self.assertTrue(torch.equal(flat(other), flat(objects)))
+        del other, packed
+        self.assertEqual(live_maps(), 1)
+
+    def test_the_moments_of_a_checkpoint_move_too(self):
+        one, other = training(), training(seed=2)
+        train(one, 3)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c")
+            _checkpoint.write(path, 3, one, 0, 1, False, lambda _: None)
+            self.assertEqual(_checkpoint.load(path, other, False), 3)
+        hand = self.hand(other, self.worker(2))
+        self.moves(hand, other, 3)
 
     def test_a_new_process_that_is_killed_after_it_has_written_leaves_the_old_one_as_it_was(self):
         pid, told, go = self.old()

@@ -164,6 +164,7 @@ class Home:
                 if freed >= _TRIM or one is tensors[-1]:
                     freed = 0
                     _give_back()
+            self._bring_back(was_read)  # what is small would keep all the memory that was taken over
 
     def _move_out(self) -> None:
         """Back to torch's memory, tensor by tensor, except what something else looks into. The mapping ends with the last that looks into it."""
@@ -171,11 +172,14 @@ class Home:
             return
         try:
             self._close()
-            for one in self._tensors():
-                if isinstance(one, torch.Tensor) and one.device.type == "cpu" and self._within(one) and _users(one) <= _ALONE:
-                    _put(one, torch.empty_like(one.detach()))
+            self._bring_back(self._within)
         finally:
             self._map = None
+
+    def _bring_back(self, which: "Callable[[torch.Tensor], bool]") -> None:
+        for one in self._tensors():
+            if isinstance(one, torch.Tensor) and one.device.type == "cpu" and which(one) and _users(one) <= _ALONE:
+                _put(one, torch.empty_like(one.detach()))
 
     def _movable(self) -> "Iterator[torch.Tensor]":
         """Parameters, buffers and what optimizers keep of them, each once."""
