@@ -201,7 +201,8 @@ class Run:
         does. An exception does not: nothing is written then.
 
         `with run.steps() as steps:` says for certain which of the two it was, also where iterators, generators or next() are between the
-        steps and the loop: the training ends with the block, well where no exception leaves it."""
+        steps and the loop: the training ends with the block, well where no exception leaves it. Where the block is in a generator that its
+        consumer closes, the consumer's frame tells."""
         return Steps(self)
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Tuple[int, Any]]:
@@ -250,13 +251,13 @@ class Run:
         self._training().boundary(self._done + 1)
         self._done += 1
 
-    def finish(self) -> None:
-        """After the last step, or where the training ends before it."""
+    def finish(self) -> Optional[BaseException]:
+        """After the last step, or where the training ends before it. Returns what has interrupted that, and is no error."""
         if self._done != self.total_steps:
-            self._training().leave()
-            return
+            return self._training().leave()  # type: ignore[no-any-return]
         try:
             self._training().finish(self._done)
+            return None
         except BaseException:
             self.fail()  # the launcher hears of it also where the script has a sys.excepthook of its own
             raise

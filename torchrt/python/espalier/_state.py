@@ -261,8 +261,8 @@ def was_read(tensor: torch.Tensor) -> bool:
 
 def read(memory: Any, seal: bytes = b"", objects: "Optional[Dict[str, Any]]" = None) -> Tuple[int, Dict[str, Any]]:
     """The step, and the state_dict of each object by name. The tensors look into `memory`, which the caller does not
-    change afterwards; they are writable where it is. Each has its storage for itself, and is no view, which would keep another tensor of it. Those of `objects` that keep what they are given are on their devices. seal: see
-    read_head()."""
+    change afterwards; they are writable where it is. Each has its storage for itself, and is no view, which would keep another tensor of it.
+    Those of `objects` that keep what they are given are on their devices. seal: see read_head()."""
     head, places = read_head(bytes(memory[:head_bytes(memory[:16])]), seal), set()
     kept = {name for name, one in (objects or {}).items() if not copies(one)}
 
