@@ -555,6 +555,26 @@ def divided(rank, world):
     return same, copied, step, parts
 
 
+def of_two_nodes(rank, world, token):
+    """Rank 0 is on the node where the state is handed over. Returns bytes that were read here and from there, of the state's memory, and the state."""
+    def hand(objects, generation, own, nodes):
+        worker = stand_in.Worker(own, len(nodes), 4, stand_in.Control())
+        worker.token, worker.generation, worker.nodes = token, generation, nodes
+        return _whole.Whole(worker, objects, None)
+
+    one, other = training(), training(seed=2)
+    train(one, 3)
+    if rank == 0:
+        old = hand(one, 0, 0, ["n"])
+        old.between_steps()
+        old.between_steps()
+        old.provide(3)
+    new = hand(other, 1, rank, ["n", "m"])
+    taken = new.take_over(Generations.source)
+    torch.distributed.barrier()
+    return taken.step, taken.near_bytes, taken.far_bytes, _memory.written_bytes(taken.fd), torch.equal(flat(one), flat(other))
+
+
 class Divided(unittest.TestCase):
     def test_of_a_state_that_is_divided_the_moments_are_handed_over_and_the_parameters_copied(self):
         import torch.distributed.fsdp  # noqa: F401 for all that are forked
@@ -627,6 +647,13 @@ class Generations(unittest.TestCase):
         train(other, 3)
         self.assertTrue(torch.equal(flat(other), flat(self.alone(9))))
         self.moves(hand, other, 9)
+
+    def test_another_node_gets_no_room_that_nobody_has_written(self):
+        import torch.distributed  # noqa: F401 for all that are forked
+        (step, near, _, written, same), (far_step, _, far, there, far_same) = stand_in.processes(2, of_two_nodes, TOKEN + "-two")
+        self.assertEqual((step, far_step, same, far_same), (3, 3, True, True))
+        self.assertEqual((far, there), (written, written))
+        self.assertLess(written, near - (1 << 20))
 
     def moves(self, hand, objects, step):
         """The moments too: no view keeps the memory that they came in, and nobody here maps it any more."""
