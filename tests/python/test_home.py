@@ -400,6 +400,23 @@ class Homes(unittest.TestCase):
             self.assertTrue(one["model"].shared.is_shared())
             self.assertIsNotNone(home.pack(2))
 
+    def test_tensors_of_other_classes_which_may_have_no_address_are_copied(self):
+        class Odd(torch.Tensor):
+            def data_ptr(self):
+                raise RuntimeError("no storage")
+
+        one, count = training(), live_maps()
+        train(one, 2)
+        next(iter(one["optimizer"].state.values()))["odd"] = torch.ones(9).as_subclass(Odd)
+        home, other = moved(one), training(seed=2)
+        read_into(other, home.give(home.pack(2)))
+        self.assertEqual(next(iter(other["optimizer"].state.values()))["odd"].sum(), 9)
+        home.leave()
+        in_child(lambda: 0)
+        home.between_steps()
+        del other
+        self.assertEqual(live_maps(), count)
+
     def test_a_tensor_that_something_looks_into_since_the_move_began_stays_there(self):
         one, kept = training(), []
         train(one, 2)

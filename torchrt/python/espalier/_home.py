@@ -69,6 +69,11 @@ def _bytes_of(tensor: torch.Tensor) -> int:
     return tensor.numel() * tensor.element_size()
 
 
+def _is_plain(one: Any) -> bool:
+    """Other classes and layouts of tensors may have no address."""
+    return type(one) in (torch.Tensor, torch.nn.Parameter) and one.device.type == "cpu" and one.layout == torch.strided
+
+
 def _up(size: int, unit: int = _PAGE) -> int:
     return -(-size // unit) * unit
 
@@ -178,22 +183,21 @@ class Home:
 
     def _bring_back(self, which: "Callable[[torch.Tensor], bool]") -> None:
         for one in self._tensors():
-            if isinstance(one, torch.Tensor) and one.device.type == "cpu" and which(one) and _users(one) <= _ALONE:
+            if _is_plain(one) and which(one) and _users(one) <= _ALONE:
                 _put(one, torch.empty_like(one.detach()))
 
     def _movable(self) -> "Iterator[torch.Tensor]":
         """Parameters, buffers and what optimizers keep of them, each once."""
         seen = set()
         for one in self._tensors():
-            if id(one) not in seen and type(one) in (torch.Tensor, torch.nn.Parameter) and self._can_move(one):
+            if id(one) not in seen and _is_plain(one) and self._may_move(one):
                 seen.add(id(one))
                 yield one
 
-    def _can_move(self, one: torch.Tensor) -> bool:
+    def _may_move(self, one: torch.Tensor) -> bool:
         """Not what is part of other memory, or has it together with another tensor, with another process, or with an array of NumPy: these would
         not follow. Nor pinned memory, which a GPU reads."""
-        if (one.device.type != "cpu" or one.layout != torch.strided or _bytes_of(one) < _LARGE or not one.is_contiguous()
-                or one.untyped_storage().nbytes() != _bytes_of(one) or _users(one) > _ALONE):
+        if _bytes_of(one) < _LARGE or not one.is_contiguous() or one.untyped_storage().nbytes() != _bytes_of(one) or _users(one) > _ALONE:
             return False
         # torch can resize what it has allocated; all else is somebody else's, or was taken over.
         known = one.untyped_storage().resizable() or self._within(one) or was_read(one)
@@ -238,10 +242,8 @@ class Home:
 
     def offset(self, tensor: torch.Tensor) -> Optional[int]:
         """From the first tensor on, of one that lives here whole."""
-        at = tensor.data_ptr() - self._address
-        if tensor.device.type == "cpu" and tensor.is_contiguous() and self._first <= at and at + _bytes_of(tensor) <= self._end:
-            return at - self._first
-        return None
+        at = tensor.data_ptr() - self._address if _is_plain(tensor) and tensor.is_contiguous() else -1
+        return at - self._first if self._first <= at and at + _bytes_of(tensor) <= self._end else None
 
     def give(self, packed: Packed) -> Optional[int]:
         """Completes the memory. Its descriptor, which remains this object's: it does not change any more. None: another thread has forked
