@@ -141,6 +141,7 @@ class Processes(unittest.TestCase):
             found = stand_in.processes(3, one_breaks, folder, (1,), 5.0)
             self.assertEqual(found[1][-1]["type"], "failed", found)
             self.assertIn("was left after step 3 by this process and not by all within 5 s", found[1][-1]["message"])
+            self.assertIn("evaluate after it", found[1][-1]["message"])
             self.assertEqual(self.files(folder), ["c", "c.2.0", "c.2.1", "c.2.2"])
 
     def test_what_a_rank_tells_that_left_the_loop_is_not_taken_for_what_those_tell_that_train(self):
@@ -225,6 +226,13 @@ class Words(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             self.assertEqual(self.last_words(body, os.path.join(folder, "c"))[0], "TOLD failed", self.said)
             self.assertIn("was not written after step 3, where the loop was left: KeyboardInterrupt", self.said)
+            self.assertNotIn("RAISED", self.said)
+        block = ("from espalier import _checkpoint\ndef stopped(*_): raise KeyboardInterrupt\ntry:\n with run.steps() as steps:\n  for step in steps:\n"
+                 "   t.step_of(model, optimizer, run)\n   if step == 3:\n    _checkpoint.write = stopped\n    break\n"
+                 "except KeyboardInterrupt:\n  print('RAISED', file=sys.stderr)\n")
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(self.last_words(block, os.path.join(folder, "c"))[0], "TOLD failed", self.said)
+            self.assertIn("RAISED", self.said)  # a block can raise it
 
     def test_a_loop_that_ends_by_itself_is_written_and_one_that_an_exception_seems_to_end_says_that_it_is_not(self):
         step, words = "  t.step_of(model, optimizer, run)\n", "the loop was ended after step 3 by an exception, or in a way that looks like one, so "

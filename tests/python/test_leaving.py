@@ -282,6 +282,65 @@ class Ends(unittest.TestCase):
                 pass
             self.assertEqual(run.told, [wanted], how)
 
+    def test_a_block_inside_a_generator_knows_its_consumer_also_where_no_loop_of_its_own_ends_with_it(self):
+        def by_next(run):
+            with run.steps() as steps:
+                while step := next(steps, None):
+                    yield step
+
+        def after_a_loop(run):
+            with run.steps() as steps:
+                for step in steps:
+                    if step == 2:
+                        break
+                    yield step
+                yield step
+
+        def handed_over(run):
+            yield from by_next(run)
+
+        def failed_before(run):
+            with run.steps() as steps:
+                try:
+                    for step in map(fails, steps):
+                        yield step
+                except ValueError:
+                    yield 3
+
+        for inside in (by_next, after_a_loop, handed_over, failed_before):
+            at = 3 if inside is failed_before else 2
+            for how, wanted in (("break", "well after 1"), ("islice", "well after 1"), ("raise", "failed"), ("close", "failed")):
+                if inside is handed_over and sys.version_info < (3, 11) and how != "raise":
+                    continue  # a close looks like what an exception does
+                run = Looped()
+                try:
+                    given = inside(run)
+                    for step in itertools.islice(given, at) if how == "islice" else given:
+                        if step == at and how == "islice":
+                            given = None
+                        if step == at and how == "break":
+                            given = None
+                            break
+                        if step == at and how == "raise":
+                            raise ValueError
+                        if step == at and how == "close":
+                            given.close()  # nobody knows why
+                except ValueError:
+                    pass
+                given = None
+                self.assertEqual(run.told, ["failed" if inside is failed_before else wanted], (inside.__name__, how))
+
+    def test_a_block_raises_what_interrupts_its_end_and_a_loop_cannot(self):
+        for kind in (KeyboardInterrupt, SystemExit):
+            run = Looped()
+            run.finish = lambda: kind("while the state is written")
+            with self.assertRaisesRegex(kind, "while the state is written"):
+                with run.steps() as steps:
+                    for _ in steps:
+                        break
+            for _ in run.steps():
+                break
+
     def test_a_loop_that_the_collector_drops_inside_another_one_is_not_taken_for_one_that_was_left_well(self):
         def begun(run):
             class Holder:

@@ -37,7 +37,7 @@ __all__ = ["Batches", "ChannelError", "Data", "Part", "Plan", "Run", "RunError",
 
 def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[str] = None, checkpoint_every: int = 0,
          checkpoint_minutes: float = 30.0, snapshot_seconds: float = 10.0, start_seconds: int = 180,
-         parallel: Union[str, Sequence[Dict[str, int]]] = "data", unit: int = 1) -> Run:
+         parallel: Union[str, Sequence[Dict[str, int]]] = "data", unit: int = 1, hand_over_pages: bool = True) -> Run:
     """Says hello to the launcher, and learns which process this is. Call it before torch is imported: importing takes
     seconds, in which the launcher would take this for a program that knows nothing of it.
 
@@ -54,13 +54,17 @@ def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[s
     unit: with "data" the processes of a replica, which the script divides among tensor, pipeline or other parallelism of its own. Their
     number stays the same. Each of them registers its own part of the model.
 
+    hand_over_pages: whether a state on CPUs moves into shared memory after two steps, whose pages a change hands over. False: the state stays in
+    torch's memory, and a change copies it, as it does where this process has forked.
+
     The processes of a replica are on one node, and have the ranks from run.replica * run.unit on.
 
     Outside of Slurm, or in a job without --elastic, the run is a plain one: of RANK and WORLD_SIZE if they are set
     (torchrun), else of this process alone. Raises ChannelError and RunError.
     """
     return Run(global_batch, steps, seed=seed, checkpoint=checkpoint, checkpoint_every=checkpoint_every,
-               checkpoint_minutes=checkpoint_minutes, snapshot_seconds=snapshot_seconds, start_seconds=start_seconds, parallel=parallel, unit=unit)
+               checkpoint_minutes=checkpoint_minutes, snapshot_seconds=snapshot_seconds, start_seconds=start_seconds, parallel=parallel, unit=unit,
+               hand_over_pages=hand_over_pages)
 
 
 def __getattr__(name: str) -> Any:

@@ -29,13 +29,14 @@ from ._worker import Worker
 class Divided:
     keeps = True  # each process keeps its part
 
-    def __init__(self, worker: Worker, objects: Dict[str, Any], group: "Optional[dist.ProcessGroup]") -> None:
+    def __init__(self, worker: Worker, objects: Dict[str, Any], group: "Optional[dist.ProcessGroup]", pages: bool = True) -> None:
+        """pages: whether those of the state may be handed over, and no copy of them."""
         self._worker, self._objects, self._group = worker, objects, group
         self._server = Server(worker.token)
         self._addresses = gathered(self._server.address, group)
         self.partners = Partners(keepers_of(worker.nodes, worker.jobs), worker.rank, group)
         self._memory: Optional[SharedMemory] = None
-        self._home = Home(objects, self.pack)
+        self._home = Home(objects, self.pack, worker.rank, pages)
         self.listen()
 
     def listen(self) -> None:
@@ -131,9 +132,8 @@ class Divided:
     def provide(self, step: int) -> None:
         """For the next generation, until withdraw() or the process's end. Raises OSError, StateError, RuntimeError."""
         packed = self._home.pack(step)
-        if packed is not None:
-            fd = self._home.give(packed)
-        else:
+        fd = None if packed is None else self._home.give(packed)
+        if fd is None:
             self._memory = SharedMemory((packed := self.pack(step)).size)
             packed.write(self._memory.map)
             fd = self._memory.fd

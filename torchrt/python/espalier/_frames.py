@@ -15,7 +15,7 @@ import gc
 import sys
 from opcode import opname
 from types import CodeType, FrameType, TracebackType
-from typing import List, Optional
+from typing import List, Optional, Sequence
 
 _GENERATOR = 0x20  # of a code's flags
 _POPS = ("POP_TOP", "POP_ITER")  # the second from Python 3.14 on
@@ -25,9 +25,14 @@ _SUSPENDED = ("YIELD_VALUE", "CLEANUP_THROW") + _RESUMES  # where a generator is
 _GIVES = ("RETURN_VALUE", "RETURN_CONST", "YIELD_VALUE")  # where no exception comes out of a function
 
 
-def dropped_well(frame: Optional[FrameType]) -> bool:
-    """frame: of who dropped the iterator of a loop. Where it cannot be told, the answer is no."""
-    closed: List[FrameType] = []
+def closed_well(frame: FrameType) -> bool:
+    """frame: of a generator that GeneratorExit leaves. Whether its consumer has let it go well. Where it cannot be told, the answer is no."""
+    return bool(frame.f_code.co_flags & _GENERATOR) and dropped_well(frame.f_back, [frame])
+
+
+def dropped_well(frame: Optional[FrameType], closed: "Sequence[FrameType]" = ()) -> bool:
+    """frame: of who dropped the iterator of a loop, or a generator. closed: that generator. Where it cannot be told, the answer is no."""
+    closed = list(closed)
     raises = False  # a generator on the way, perhaps to who asks it
     while frame is not None:
         at = _instruction(frame)

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from . import _vault
-from ._memory import SharedMemory, connect, peer_uid, private_map, receive_packet, send_packet
+from ._memory import SharedMemory, connect, peer_uid, private_map, receive_packet, send_packet, written_bytes
 from ._state import StateError
 
 _SECONDS = 600.0
@@ -125,12 +125,10 @@ def spread(found: Optional[Found], nodes: Sequence[str], own: int, have: Sequenc
         return Found(step, fd, True), None
     # Other processes do not take part: those of a replica's other places have other parts of the state.
     meeting = dist.new_group(sorted(ranks[at] for at in [giver] + receivers), backend="gloo", use_local_synchronization=True)
-    given = None
     head = torch.zeros(2, dtype=torch.int64)
     if own == giver:
         assert found is not None
-        given = os.fstat(found.fd).st_size
-        head = torch.tensor([found.step, given], dtype=torch.int64)
+        head = torch.tensor([found.step, written_bytes(found.fd)], dtype=torch.int64)
     else:
         local = Offer(f"{offer}-{ranks[own]}")
     dist.broadcast(head, ranks[giver], group=meeting)
@@ -143,7 +141,7 @@ def spread(found: Optional[Found], nodes: Sequence[str], own: int, have: Sequenc
         memory = received.map
     whole = torch.frombuffer(memory, dtype=torch.uint8)
     for first in range(0, size, _CHUNK):
-        dist.broadcast(whole[first:first + _CHUNK], ranks[giver], group=meeting)
+        dist.broadcast(whole[first:min(first + _CHUNK, size)], ranks[giver], group=meeting)
     if own == giver:
         assert found is not None
         return found, None

@@ -33,7 +33,8 @@ class Leavers:
             self.group.allreduce([told], options).wait()
         except RuntimeError as error:  # of which torch's own kinds are
             raise Alone(f"the loop was left after step {step} by this process and not by all within {self._seconds:.0f} s; all processes must "
-                        f"leave it in the same step ({_short(error)})") from error
+                        f"leave it in the same step, and end the loop, or the block of `with run.steps()`, within that time: evaluate after it "
+                        f"({_short(error)})") from error
         return told[0].item() == 0 and told[1].item() == -told[2].item()
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import array
+import errno
 import fcntl
 import mmap
 import os
@@ -38,6 +39,17 @@ class SharedMemory:
 def private_map(fd: int) -> mmap.mmap:
     """What the memory holds, as a copy that is made page by page when this process writes: nobody else sees it."""
     return mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_COPY)
+
+
+def written_bytes(fd: int) -> int:
+    """Of memory or a file: up to the last page that was written. What is beyond is zeros, as the room that a state may grow by (_home.py)."""
+    end, size = 0, os.fstat(fd).st_size
+    while end < size:
+        try:
+            end = os.lseek(fd, os.lseek(fd, end, os.SEEK_DATA), os.SEEK_HOLE)
+        except OSError as error:
+            return end if error.errno == errno.ENXIO else size  # ENXIO: no more data
+    return size
 
 
 def abstract_sockets(prefix: str) -> List[str]:

@@ -7,6 +7,7 @@ import sys
 import threading
 from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, Tuple
 
+from . import _forks
 from ._layouts import Layouts, Plan
 from ._random import seed_step
 from ._slices import count_of, even_shares, parts_of
@@ -38,7 +39,8 @@ class Run:
     """One process's part in a training. See join()."""
 
     def __init__(self, global_batch: int, steps: int, *, seed: int, checkpoint: Optional[str], checkpoint_every: int,
-                 checkpoint_minutes: float, snapshot_seconds: float, start_seconds: int, parallel: Any = "data", unit: int = 1) -> None:
+                 checkpoint_minutes: float, snapshot_seconds: float, start_seconds: int, parallel: Any = "data", unit: int = 1,
+                 hand_over_pages: bool = True) -> None:
         if global_batch < 1 or steps < 1:
             raise RunError("espalier.join(): global_batch and steps must be at least 1")
         if not 0 <= checkpoint_minutes <= 1e6:  # NaN is neither
@@ -48,7 +50,8 @@ class Run:
         self.global_batch, self.total_steps = global_batch, steps
         self.seed = seed
         self._checkpoint, self._every, self._minutes = checkpoint, checkpoint_every, checkpoint_minutes
-        self._snapshot_seconds = snapshot_seconds
+        self._snapshot_seconds, self.hand_over_pages = snapshot_seconds, bool(hand_over_pages)
+        _forks.begin()
         self._worker: Optional[Worker] = None
         if "ESPALIER_LAUNCHER" in os.environ:
             _check_not_imported_again()
@@ -198,7 +201,8 @@ class Run:
         does. An exception does not: nothing is written then.
 
         `with run.steps() as steps:` says for certain which of the two it was, also where iterators, generators or next() are between the
-        steps and the loop: the training ends with the block, well where no exception leaves it."""
+        steps and the loop: the training ends with the block, well where no exception leaves it. Where the block is in a generator that its
+        consumer closes, the consumer's frame tells."""
         return Steps(self)
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Tuple[int, Any]]:
@@ -247,13 +251,13 @@ class Run:
         self._training().boundary(self._done + 1)
         self._done += 1
 
-    def finish(self) -> None:
-        """After the last step, or where the training ends before it."""
+    def finish(self) -> Optional[BaseException]:
+        """After the last step, or where the training ends before it. Returns what has interrupted that, and is no error."""
         if self._done != self.total_steps:
-            self._training().leave()
-            return
+            return self._training().leave()  # type: ignore[no-any-return]
         try:
             self._training().finish(self._done)
+            return None
         except BaseException:
             self.fail()  # the launcher hears of it also where the script has a sys.excepthook of its own
             raise

@@ -16,6 +16,7 @@ import math
 import mmap
 import pickle
 import sys
+import weakref
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
@@ -140,6 +141,7 @@ class Packed:
         change (_alike.py). seal: the job's key, where another process of the job reads it. home: the memory that it will be written to, in
         which some tensors lie already (_home.py). Raises StateError, TooLarge where it has no room."""
         self._tensors: List[Tuple[int, torch.Tensor]] = []
+        self.in_place = 0  # bytes of tensors that lie in the memory already
         first, end, size = home.layout if home else (0, 0, 0)
         end -= first
 
@@ -156,6 +158,8 @@ class Packed:
             if there is None:
                 self._tensors.append((end, local.detach()))
                 end = _aligned(end + _bytes_of(local))
+            else:
+                self.in_place += _bytes_of(local)
             if box is None:
                 return Place(at, value.dtype, tuple(value.shape), device)
             return Part(at, value.dtype, box[1], box[0], tuple(value.shape), device)
@@ -242,11 +246,24 @@ def returned(tensor: torch.Tensor, place: Any) -> torch.Tensor:
         return tensor
 
 
+_read: "List[Tuple[int, weakref.ref[mmap.mmap]]]" = []  # memory that tensors of read() look into, and its address
+
+
+def _start_of(memory: mmap.mmap) -> int:
+    return torch.frombuffer(memory, dtype=torch.uint8, count=1).data_ptr()
+
+
+def was_read(tensor: torch.Tensor) -> bool:
+    """Whether it looks into memory that was given to read()."""
+    made = [(tensor.data_ptr() - start, one()) for start, one in _read]
+    return any(memory is not None and 0 <= at < len(memory) for at, memory in made)
+
+
 def read(memory: Any, seal: bytes = b"", objects: "Optional[Dict[str, Any]]" = None) -> Tuple[int, Dict[str, Any]]:
     """The step, and the state_dict of each object by name. The tensors look into `memory`, which the caller does not
-    change afterwards; they are writable where it is. Those of `objects` that keep what they are given are on their devices. seal: see
-    read_head()."""
-    head = read_head(bytes(memory[:head_bytes(memory[:16])]), seal)
+    change afterwards; they are writable where it is. Each has its storage for itself, and is no view, which would keep another tensor of it.
+    Those of `objects` that keep what they are given are on their devices. seal: see read_head()."""
+    head, places = read_head(bytes(memory[:head_bytes(memory[:16])]), seal), set()
     kept = {name for name, one in (objects or {}).items() if not copies(one)}
 
     def there(value: Any) -> Any:
@@ -263,8 +280,14 @@ def read(memory: Any, seal: bytes = b"", objects: "Optional[Dict[str, Any]]" = N
             count *= extent
         if count == 0:
             return torch.empty(value.shape, dtype=value.dtype)
-        return torch.frombuffer(memory, dtype=value.dtype, count=count, offset=head.first + value.offset).view(value.shape)
+        found = torch.frombuffer(memory, dtype=value.dtype, count=count, offset=head.first + value.offset).view(value.shape).detach()
+        if value.offset in places:  # tied tensors of the script's, which lie in the memory once
+            return found.clone()
+        places.add(value.offset)
+        return found
 
+    if isinstance(memory, mmap.mmap):
+        _read[:] = [(start, one) for start, one in _read if one() is not None] + [(_start_of(memory), weakref.ref(memory))]
     return head.step, {name: mapped(tree, there if name in kept else tensor) for name, tree in head.tree.items()}
 
 

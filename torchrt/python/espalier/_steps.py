@@ -10,7 +10,7 @@ import weakref
 from types import TracebackType
 from typing import Any, Dict, Iterable, Iterator, Optional, Type
 
-from ._frames import dropped_well
+from ._frames import closed_well, dropped_well
 
 _collecting = 0  # the thread in which Python's collector of reference cycles runs now
 
@@ -71,17 +71,18 @@ class _Progress:
             raise RunError(f"run.batches(): the loader has no batch for step {self.run.done + 1}; it needs a batch_sampler="
                            "espalier.Batches(run, dataset) without pass_steps=, which goes on to the training's end") from None
 
-    def leave(self, well: bool, at_exit: bool = False, certain: bool = False) -> None:
-        """certain: what the interpreter says of exceptions does not concern this loop."""
+    def leave(self, well: bool, at_exit: bool = False, certain: bool = False) -> Optional[BaseException]:
+        """certain: what the interpreter says of exceptions does not concern this loop. Returns what has interrupted the end, and is no error: an
+        interrupt, which a finalizer cannot raise."""
         if self.over or not self.begun or os.getpid() != self._process:  # a child that was forked tells and writes nothing
-            return
+            return None
         self.over = True
         # An exception that nobody caught has been printed, or one is being handled that was not when the loop began.
         other = getattr(sys, "last_value", None) is not self._last or sys.exc_info()[1] not in (None, self._handled)
         if well and (certain or not other):
-            self.run.finish()
-        else:
-            self.run.fail(at_exit)
+            return self.run.finish()  # type: ignore[no-any-return]
+        self.run.fail(at_exit)
+        return None
 
 
 def _at_exit(reference: "weakref.ref[_Progress]", thread: threading.Thread) -> None:
@@ -106,8 +107,11 @@ class Steps:
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]) -> None:
-        # How a generator is left that has the block, its consumer knows.
-        self._progress.leave(self._progress.well if kind is GeneratorExit else kind is None, certain=True)
+        # How a generator is left that has the block, its consumer knows; whatever loop or next() was in the block, and how that was left.
+        well = kind is None or (kind is GeneratorExit and self._progress.well and closed_well(sys._getframe(1)))
+        interrupt = self._progress.leave(well, certain=True)
+        if interrupt is not None:
+            raise interrupt
 
     def close(self) -> None:
         """Ends the training here, as `break` does."""

@@ -75,7 +75,7 @@ class Training:
             from ._divided import Divided as Hand
         else:
             from ._whole import Whole as Hand  # type: ignore[assignment]
-        self._hand = Hand(worker, self._objects, self.groups.all)
+        self._hand = Hand(worker, self._objects, self.groups.all, self._run.hand_over_pages)
         self._snapshots = Snapshots(worker, self._hand.pack, self._hand.partners, self._snapshot_seconds)
         if self._hand.keeps:
             self._snapshots.reach()
@@ -279,14 +279,14 @@ class Training:
     def _save(self, step: int) -> None:
         self.saving.write(step, self._divided, largest_in(self.groups.all))
 
-    def leave(self) -> None:
+    def leave(self) -> Optional[BaseException]:
         """Ends a training whose loop was left early. A step without report() is not written as done: the state is that of the
-        step before where the optimizer has not begun, and of neither step where it has. Raises nothing: a finalizer calls it, whose
-        exceptions nobody hears of."""
+        step before where the optimizer has not begun, and of neither step where it has. Raises nothing: a finalizer may call it, whose
+        exceptions nobody hears of. Returns what a block of the steps raises then: an interrupt, or the like."""
         step, can = self._left_at()
         if self._ending.is_over:
             self.groups.release()
-            return
+            return None
         try:
             mine = can and self.saving.lacks(step)
             if self.groups.leavers is not None:
@@ -297,8 +297,10 @@ class Training:
             self._ending.failed(f"run.steps(): {error}; {self.saving.path} was not written")
         except BaseException as error:  # also an interrupt, which would be lost
             self._ending.not_written(f"{self.saving.path} was not written after step {step}, where the loop was left", error)
+            return None if isinstance(error, Exception) else error
         else:
             self._ending.done(step)
+        return None
 
     def _left_at(self) -> "tuple[int, bool]":
         """Steps that are done, and whether the state is that after them."""

@@ -41,7 +41,8 @@ def newest_of_all(found: "List[List[tuple[int, int]]]", unit: int) -> "Optional[
 class Whole:
     partners = None  # what each node's keeper keeps is whole
 
-    def __init__(self, worker: Worker, objects: Dict[str, Any], group: "Optional[dist.ProcessGroup]") -> None:
+    def __init__(self, worker: Worker, objects: Dict[str, Any], group: "Optional[dist.ProcessGroup]", pages: bool = True) -> None:
+        """pages: whether those of the state may be handed over, and no copy of them."""
         self._worker, self._objects, self._group = worker, objects, group
         # Each place of a replica has its own part of the state; the processes of that place in all replicas have the same.
         self._place = worker.rank % worker.unit
@@ -52,7 +53,7 @@ class Whole:
         self._offer: Optional[Offer] = None
         self._received: Optional[Offer] = None  # of state from another node, to this node's other processes
         self._memory: Optional[SharedMemory] = None
-        self._home = Home(objects, self.pack) if self.keeps else None
+        self._home = Home(objects, self.pack, worker.rank, pages) if self.keeps else None
         self.listen()
 
     def listen(self) -> None:
@@ -129,12 +130,12 @@ class Whole:
             return
         assert self._home is not None
         packed = self._home.pack(step)
-        if packed is not None:
-            self._offer.provide(step, self._home.give(packed))
-            return
-        self._memory = SharedMemory((packed := self.pack(step)).size)
-        packed.write(self._memory.map)
-        self._offer.provide(step, self._memory.fd)
+        fd = None if packed is None else self._home.give(packed)
+        if fd is None:
+            self._memory = SharedMemory((packed := self.pack(step)).size)
+            packed.write(self._memory.map)
+            fd = self._memory.fd
+        self._offer.provide(step, fd)
 
     def withdraw(self) -> None:
         """The next generation has failed."""
