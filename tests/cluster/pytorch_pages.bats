@@ -43,6 +43,7 @@ hands_over() { # PROCESSES: of two whose state lives there
   hands_over 1
 }
 
+# bats test_tags=long:4
 @test "FSDP2: the pages of its moments are handed over, and a worker is killed" {
   script_options=("${wide[@]}" --kind fsdp)
   hands_over 2
