@@ -269,23 +269,6 @@ void Planner::hold(JobId id, bool held) {
   if (!held && found != jobs_.end()) think_for(found->second.job.uid, Trigger::user);
 }
 
-namespace {
-
-// The job's own GPUs, which `held` tells, on which its workers have died again and again: without them fewer than MIN
-// would be left. The launcher uses them in the same case.
-void add_left_out(ElasticJob& job, const std::vector<Holding>& held) {
-  for (const Holding& holding : held)
-    for (const int index : holding.gpus) {
-      if (std::find(job.unfit.begin(), job.unfit.end(), GpuId{holding.node, index}) == job.unfit.end()) continue;
-      const auto at = std::find_if(job.anchor.begin(), job.anchor.end(),
-                                   [&](const Holding& own) { return own.node == holding.node; });
-      if (at == job.anchor.end()) job.anchor.push_back({holding.job, holding.node, {index}});
-      else if (std::find(at->gpus.begin(), at->gpus.end(), index) == at->gpus.end()) at->gpus.push_back(index);
-    }
-}
-
-}  // namespace
-
 std::int64_t Planner::reclaim(JobId id) {
   const auto found = jobs_.find(id);
   const std::string name = "job " + std::to_string(id);
@@ -296,10 +279,8 @@ std::int64_t Planner::reclaim(JobId id) {
   if (!last_) throw Error(name + ": Slurm has not answered yet; try again");
   ElasticJob job = confirmed(live.job, *last_, settings_.max_gpus);
   if (job.extensions.empty()) throw Error(name + ": holds no extension");
-  const JobId base = base_of(job);
-  if (const SlurmJob* const own = last_->alive(base == 0 ? id : base);
-      own != nullptr && gpus_of(job.anchor) < job.floor_gpus)
-    add_left_out(job, own->holdings);
+  // Its launcher goes on with these in the same case.
+  if (gpus_of(job.anchor) < job.floor_gpus) job = confirmed(with_unfit(live.job), *last_, settings_.max_gpus);
   DecisionRecord record;
   Decision& decision = record.decision;
   decision.time = clock_seconds();

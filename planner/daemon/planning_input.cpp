@@ -110,6 +110,17 @@ ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_
   return result;
 }
 
+ElasticJob with_unfit(ElasticJob job) {
+  const JobId base = base_of(job), own = base == 0 ? job.id : base;
+  for (const GpuId& gpu : job.unfit) {
+    auto at = std::find_if(job.anchor.begin(), job.anchor.end(),
+                           [&](const Holding& held) { return held.job == own && held.node == gpu.node; });
+    if (at == job.anchor.end()) at = job.anchor.insert(at, {own, gpu.node, {}});
+    if (std::find(at->gpus.begin(), at->gpus.end(), gpu.index) == at->gpus.end()) at->gpus.push_back(gpu.index);
+  }
+  return job;
+}
+
 std::string kept_type(const ElasticJob& job, const ClusterView& cluster) {
   return keeps_gpu_type(job) ? gpu_type_of(job, cluster) : "";
 }

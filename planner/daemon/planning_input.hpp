@@ -54,6 +54,10 @@ class OpenNodes {
 // `max_gpus`.
 ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_gpus);
 
+// `job`, which claims as its own also the GPUs on which its workers have died again and again. Those that are
+// another's, as an extension's, are left to confirmed().
+ElasticJob with_unfit(ElasticJob job);
+
 // GPUs on `node` that Slurm has granted to new extensions of the job, or to a second base, since its open decision.
 int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::string& node);
 

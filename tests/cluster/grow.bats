@@ -8,12 +8,20 @@ setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
 teardown() { clean_slate; }
 
+spares_of_extensions() { # their pids
+  local extension
+  for extension in $(extensions_of "$A"); do processes espalier-train "SLURM_JOB_ID=$extension"; done | sort |
+    comm -12 - <(processes espalier-train 'ESPALIER_GENERATION=spare *' | sort)
+}
 messages() { grep -c '^espalier: ' "$1" || true; }
 
 @test "GPUs that fall idle on a job's own node and elsewhere become part of it, and it loses no step to its end" {
   steps=300 # a minute and more
   grown_cast 2:8 "$steps"
   [ "$(extensions_of "$A" | xargs -n 1 squeue -h -o %N -j | sort | xargs)" = "n1 n2" ]
+  # Spares take no core from ranks that start: those of the extensions began when the generation trained.
+  wait_for 60 "the extensions keep spares" eval '[ "$(spares_of_extensions | wc -l)" -ge 1 ]'
+  spares_of_extensions | python3 "$BATS_TEST_DIRNAME/began_after.py" "$BOX/home/A.jsonl"
   ends_well "$steps"
 }
 

@@ -37,8 +37,13 @@ refused_everywhere() { # VALUE TEXT
   local soon
   soon=$(TZ=UTC date -d "+1 hour" +%Y-%m-%dT%H:%M)
   TZ=UTC-6 refused "the deadline is over already" sbatch --gres=gpu:2 --elastic="2:8,deadline=$soon" --wrap true
+  refused "the deadline is over already" srun --gres=gpu:2 --elastic=2:8,deadline=2020-02-29T12:00 echo --jobid=99999
   TZ=UTC as_user sbatch --gres=gpu:2 --hold --elastic="2:8,deadline=$soon" --wrap true
   run as_user env SLURM_JOB_ID=99999 timeout 20 srun --elastic=2:8,deadline=2020-02-29T12:00 true
+  echo "$output"
+  [[ $output != *"the deadline is over already"* ]]
+  # The same from a shell outside of the job.
+  run as_user timeout 20 srun --jobid=99999 --elastic=2:8,deadline=2020-02-29T12:00 true
   echo "$output"
   [[ $output != *"the deadline is over already"* ]]
 }

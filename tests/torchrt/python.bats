@@ -22,9 +22,11 @@ setup() {
 }
 
 @test "a state that lives in shared memory: its pages are handed over, whoever is killed, forks or goes on" {
-  run "$python" tests/python/test_home.py
-  echo "$output"
-  [ "$status" -eq 0 ]
+  for part in test_home test_home_forks test_home_handover; do
+    run "$python" tests/python/$part.py
+    echo "$output"
+    [ "$status" -eq 0 ]
+  done
 }
 
 @test "the end of a loop: break, return, exceptions, and what ends by itself around the steps are told apart" {

@@ -56,6 +56,22 @@ TEST_CASE("the GPUs of a base count as its job's only where Slurm says that the 
   CHECK(confirmed(job(), others, 64).anchor.empty());
 }
 
+TEST_CASE("GPUs where workers died count as the job's own again where Slurm says that they are its") {
+  ElasticJob left = job();
+  left.anchor = {{7, "n1", {1}}};
+  left.unfit = {{"n1", 0}, {"n1", 1}, {"n1", 3}, {"n2", 0}};  // n1/3 and n2/0: of extensions
+  CHECK(confirmed(left, snapshot(), 64).anchor == left.anchor);
+  CHECK(confirmed(with_unfit(left), snapshot(), 64).anchor == std::vector<Holding>{{7, "n1", {1, 0}}});
+  SlurmSnapshot others = snapshot();
+  others.jobs[7].uid = 1001;
+  CHECK(confirmed(with_unfit(left), others, 64).anchor.empty());
+  // A job that is not movable, with an own node of which nothing else is left.
+  left.anchor = {{5, "n1", {1}}};
+  left.unfit = {{"n2", 0}};
+  others.jobs[5].holdings = {{5, "n1", {0, 1}}, {5, "n2", {0}}};
+  CHECK(confirmed(with_unfit(left), others, 64).anchor == std::vector<Holding>{{5, "n1", {1}}, {5, "n2", {0}}});
+}
+
 TEST_CASE("a base whose submitted job has ended or is another user's is a stray after 10 s") {
   Strays strays("elastic");
   SlurmSnapshot slurm = snapshot();

@@ -89,6 +89,12 @@ TEST_CASE("while a generation starts, no spare is started; the next request star
                      folder};
   request.environment = {"PATH=/usr/bin:/bin"};
   request.folder = "/";
+  spares.keep(request, {}, nullptr, true);
+  REQUIRE(until([&] { return !std::filesystem::is_empty(folder); }));
+  CHECK(spares.count() == 1);
+  spares.hold();  // it has not loaded
+  CHECK(spares.count() == 0);
+  for (const auto& one : std::filesystem::directory_iterator(folder)) std::filesystem::remove(one);
   std::ofstream(folder / "go1").close();
   spares.keep(request, {}, nullptr, true);
   REQUIRE(until([&] { return spares.count() == 2; }));  // one after the other

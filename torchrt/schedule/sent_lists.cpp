@@ -4,6 +4,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/pipeline/csv.hpp"
+#include "torchrt/random.hpp"
 #include "torchrt/schedule/must_fit.hpp"
 
 namespace espalier::torchrt {
@@ -31,20 +32,8 @@ std::shared_ptr<const pipeline::Schedule> sent_lists(const std::string& csv, con
   return with.given;
 }
 
-// FNV-1a.
 int fingerprint(const pipeline::Schedule& lists) {
-  std::uint64_t hash = 14695981039346656037u;
-  const auto add = [&](std::int64_t value) { hash = (hash ^ static_cast<std::uint64_t>(value)) * 1099511628211u; };
-  add(lists.micro_batches);
-  for (const int rank : lists.rank_of_chunk) add(rank);
-  for (const auto& list : lists.actions) {
-    add(-1);
-    for (const pipeline::Action& action : list) {
-      add(static_cast<int>(action.kind));
-      add(action.chunk);
-      add(action.micro_batch);
-    }
-  }
+  const std::uint64_t hash = hash_name(pipeline::write_csv(lists));
   return static_cast<int>((hash ^ (hash >> 31)) & std::numeric_limits<int>::max());
 }
 

@@ -33,6 +33,11 @@ void SpareRanks::keep(wire::KeepSpares request, const std::vector<std::string>& 
   start_next();
 }
 
+void SpareRanks::hold() {
+  held_ = true;
+  if (!direct_) spares_.clear();
+}
+
 void SpareRanks::start_anew() {
   spares_.clear();
   start_next();

@@ -42,8 +42,9 @@ class SpareRanks {
             bool gently);
   // Others in their place.
   void start_anew();
-  // A generation starts here: no more spares are started until keep(). They would take its ranks' cores.
-  void hold() { held_ = true; }
+  // A generation starts here: no more spares are started until keep(). They would take its ranks' cores. So would those
+  // that still load, which take() does not give before one of them has loaded: they end.
+  void hold();
   // A spare of that program, which goes on with `environment`; nullopt when there is none.
   std::optional<RankProcess> take(const std::vector<std::string>& program, const std::string& folder,
                                   const std::vector<std::string>& environment);
