@@ -59,6 +59,7 @@ include torchrt/torchrt.mk
 include etc/deps/deps.mk
 include tests/tests.mk
 include tests/gpu/standin/standin.mk
+include tests/gpu/nvml/nvml.mk
 include tests/fuzz/fuzz.mk
 
 # `make` prints one short line a file, with a count; V=1: whole commands, as does -n.

@@ -2,8 +2,10 @@
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -11,6 +13,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "launcher/conform/conform.hpp"
@@ -20,9 +23,12 @@
 #include "launcher/node/tether.hpp"
 #include "launcher/node/vault.hpp"
 #include "launcher/process/execute.hpp"
+#include "launcher/process/resource_limits.hpp"
 #include "launcher/profile/profile_job.hpp"
+#include "launcher/slurm/ask_patiently.hpp"
 #include "launcher/world/container.hpp"
 #include "planner/core/error.hpp"
+#include "planner/wire/clock.hpp"
 
 namespace {
 
@@ -39,19 +45,32 @@ constexpr const char* kUsage =
     "srun --elastic and by Slurm's epilog, not\n"
     "by hand; see espalier-launch(1).\n";
 
-// The step's program without the launcher. One that belongs into a container runs in a step of its own, which pyxis
-// puts there.
+// The step's program without the launcher. One of several tasks runs in a step of its own, since keepers have taken the
+// place of the other tasks. So does one that belongs into a container, where pyxis puts that step.
 Words without_launcher(const Words& program, const Words& container) {
-  if (container.empty()) return program;
   const auto of_step = [](const char* name) {
     const char* const value = std::getenv(name);
     return std::string(value == nullptr ? "1" : value);
   };
-  Words command{"srun", "--overlap", "--mem=0", "-N" + of_step("SLURM_STEP_NUM_NODES"),
-                "-n" + of_step("SLURM_STEP_NUM_TASKS")};
+  const std::string tasks = of_step("SLURM_STEP_NUM_TASKS");
+  if (container.empty() && tasks == "1") return program;
+  Words command{"srun", "--overlap", "--mem=0", "-N" + of_step("SLURM_STEP_NUM_NODES"), "-n" + tasks};
   command.insert(command.end(), container.begin(), container.end());
   command.insert(command.end(), program.begin(), program.end());
   return command;
+}
+
+// A slurmctld or munged that is being restarted must not cost a job its elasticity, nor a movable job its life.
+void complete_patiently(espalier::launcher::JobContext& context) {
+  static constexpr std::chrono::seconds kMost{180}, kBetween{2};
+  const auto waits = [&context](const std::string& why) {
+    std::fprintf(stderr, "espalier: launch: %s; it is asked again for %d s before %s\n", why.c_str(),
+                 static_cast<int>(kMost.count()),
+                 context.movable ? "the job ends" : "the program runs without elasticity");
+  };
+  espalier::launcher::ask_patiently([&context] { espalier::launcher::complete(context); }, waits,
+                                    {kMost, kBetween, espalier::wire::steady_now,
+                                     [](std::chrono::milliseconds time) { std::this_thread::sleep_for(time); }});
 }
 
 // Never a failed job because of us: when the launcher cannot start, the user's program runs as srun would run it.
@@ -64,10 +83,13 @@ int run(const Words& program) {
     return 2;  // as srun ends
   }
   std::signal(SIGPIPE, SIG_IGN);  // a peer may go away at any moment
+  rlimit descriptors{};
+  const bool limited = ::getrlimit(RLIMIT_NOFILE, &descriptors) == 0;
   try {
     auto context = espalier::launcher::read_context(program);
+    espalier::launcher::allow_many_descriptors();  // the context has the limits of the ranks, which stay as they are
     if (std::getenv("ESPALIER_LOG") == nullptr) spdlog::set_level(spdlog::level::from_str(context.config.log_level));
-    espalier::launcher::complete(context);
+    complete_patiently(context);
     const std::string name = espalier::launcher::vault_name(espalier::launcher::vault_prefix(context.job, context.step),
                                                             std::to_string(context.job));
     std::unique_ptr<espalier::launcher::Vault> vault;
@@ -86,6 +108,7 @@ int run(const Words& program) {
       return 1;
     }
     std::signal(SIGPIPE, SIG_DFL);
+    if (limited) ::setrlimit(RLIMIT_NOFILE, &descriptors);
     std::fprintf(stderr, "espalier: launch: %s; the program runs without elasticity\n", error.what());
     return espalier::launcher::replace_by(without_launcher(program, container));
   }

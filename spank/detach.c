@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef ESPALIER_SLURM_BIN
@@ -49,19 +50,63 @@ int espalier_detach(unsigned seconds) {
   return 1;
 }
 
+enum { kPlaces = 4, kLongestPath = 4096 };
+typedef char espalier_path[kLongestPath];
+
+/* Where words[0] may be. The caller may allocate no memory after a fork, so it has the space. */
+static size_t places_of(const char* program, espalier_path* paths) {
+  static const char* const places[kPlaces] = {"", ESPALIER_SLURM_BIN "/", "/usr/bin/", "/usr/local/bin/"};
+  size_t n = 0;
+  for (size_t i = program[0] != '/'; i < kPlaces; i++) {
+    if (strlen(places[i]) + strlen(program) < sizeof(paths[n])) stpcpy(stpcpy(paths[n++], places[i]), program);
+    if (program[0] == '/') break;
+  }
+  return n;
+}
+
 static void detach_exec(const uid_t* uid, const char* const* words, unsigned seconds) {
   static const gid_t nobodys = 65534; /* an epilog does not know the user's group */
-  static const char* const places[] = {"", ESPALIER_SLURM_BIN "/", "/usr/bin/", "/usr/local/bin/"};
-  char paths[sizeof(places) / sizeof(places[0])][4096];
-  size_t n = 0;
-  for (size_t i = words[0][0] != '/'; i < sizeof(places) / sizeof(places[0]); i++) {
-    if (strlen(places[i]) + strlen(words[0]) < sizeof(paths[n])) stpcpy(stpcpy(paths[n++], places[i]), words[0]);
-    if (words[0][0] == '/') break;
-  }
+  espalier_path paths[kPlaces];
+  size_t n = places_of(words[0], paths);
   if (espalier_detach(seconds) != 1) return;
   if (uid && (setgroups(1, &nobodys) != 0 || setgid(nobodys) != 0 || setuid(*uid) != 0)) _exit(126);
   for (size_t i = 0; i < n; i++) execv(paths[i], (char* const*)words);
   _exit(127);
+}
+
+/* 0: it has succeeded. */
+static int run_once(espalier_path* paths, size_t n, const char* const* words, unsigned seconds) {
+  pid_t pid = fork();
+  if (pid == 0) {
+    alarm(seconds);
+    for (size_t i = 0; i < n; i++) execv(paths[i], (char* const*)words);
+    _exit(127);
+  }
+  int status = -1;
+  while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
+  return status;
+}
+
+static time_t now(void) {
+  struct timespec time = {0, 0};
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return time.tv_sec;
+}
+
+void espalier_detach_exec_until_heard(const char* const* words, unsigned seconds, unsigned all_seconds) {
+  static const time_t quick = 3; /* a slurmctld that is away takes longer to be given up */
+  static const int most_refusals = 3;
+  static const struct timespec pause = {5, 0};
+  espalier_path paths[kPlaces];
+  size_t n = places_of(words[0], paths);
+  if (espalier_detach(all_seconds) != 1) return;
+  for (int refusals = 0; refusals < most_refusals;) {
+    time_t began = now();
+    if (run_once(paths, n, words, seconds) == 0) break;
+    if (now() - began < quick) refusals++;
+    nanosleep(&pause, NULL);
+  }
+  _exit(0);
 }
 
 void espalier_detach_exec(const char* const* words, unsigned seconds) { detach_exec(NULL, words, seconds); }

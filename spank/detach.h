@@ -13,6 +13,11 @@ int espalier_detach(unsigned seconds);
  * /usr/local/bin. Safe in a process with threads. */
 void espalier_detach_exec(const char* const* words, unsigned seconds);
 
+/* The same again and again, each time for at most `seconds`, until it succeeds or `all_seconds` are
+ * over: for a command to a slurmctld that may be away. One that fails within three seconds was
+ * heard and refused, and is repeated twice only. */
+void espalier_detach_exec_until_heard(const char* const* words, unsigned seconds, unsigned all_seconds);
+
 /* The same as user `uid`, in none of the user's groups. */
 void espalier_detach_exec_as(uid_t uid, const char* const* words, unsigned seconds);
 

@@ -66,8 +66,8 @@ static const char* parse_deadline(const char* time, size_t length, struct espali
   long second = length > 16 ? number(time + 17, 2, 59) : 0;
   if (year < 2000 || month < 1 || day < 1 || day > days_of(year, month) || hour < 0 || minute < 0 || second < 0)
     return problem;
-  snprintf(e->deadline, sizeof(e->deadline), "%04ld-%02ld-%02ldT%02ld:%02ld:%02ld", year % 10000, month % 100,
-           day % 100, hour % 100, minute % 100, second % 100);
+  /* Its own digits; what was left out is 0. */
+  snprintf(e->deadline, sizeof(e->deadline), "%.*s%s", (int)length, time, &"0000-00-00T00:00:00"[length]);
   return NULL;
 }
 

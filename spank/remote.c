@@ -213,7 +213,8 @@ void espalier_remote_task_init(spank_t spank) {
 
 /* Ends the keepers. A step ends with its last task, and keepers wait for the launcher. scancel
  * asks slurmctld, which reaches every node of the step. It runs in a detached child, so that
- * slurmstepd does not wait when slurmctld is away. */
+ * slurmstepd does not wait when slurmctld is away. Without it the keepers would hold the step's
+ * nodes, so a slurmctld that is away is asked again for ten minutes. */
 void espalier_remote_task_exit(spank_t spank) {
   uint32_t task = 0, job = 0, id = 0, tasks = 0;
   if (!step.elastic || (step.in_container && *step.in_container) ||
@@ -225,5 +226,5 @@ void espalier_remote_task_exit(spank_t spank) {
   char name[32];
   snprintf(name, sizeof(name), "%u.%u", job, id);
   const char* const words[] = {"scancel", "--quiet", "--signal=HUP", name, NULL};
-  espalier_detach_exec(words, 10);
+  espalier_detach_exec_until_heard(words, 30, 600);
 }

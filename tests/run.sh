@@ -165,7 +165,7 @@ bats_file() { # FILE [COMMAND...]
   stillness
 }
 
-chosen() { # FOLDER: its bats files, the preemption tests first, then what says `# early`; not those that are long as a whole, in another run than theirs
+chosen() { # FOLDER: its bats files, the preemption tests first, then what says `# early`; not those all of whose tests are for other runs
   local file tag
   # shellcheck disable=SC2046 # no such path has a space
   for file in "$1"/preempt*.bats $(grep -lxs '# early' "$1"/*.bats) "$1"/*.bats; do
@@ -173,6 +173,7 @@ chosen() { # FOLDER: its bats files, the preemption tests first, then what says 
     [ -z "${FILES:-}" ] || [[ " $FILES " == *" $file "* ]] || continue
     tag=$(sed -n '1,12s/^# bats file_tags=long://p' "$file")
     [ -z "$tag" ] || [ "$LONG" = all ] || [ "$tag" = "$LONG" ] || continue
+    [ -n "$(tests_of "$file" | grep '^[[:blank:]]*@test')" ] || continue
     echo "$file"
   done | awk '!seen[$0]++'
 }

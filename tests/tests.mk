@@ -15,7 +15,7 @@ $(BUILD)/obj/batches/%.o: $(BUILD)/batches/%.cpp
 BENCH        := $(call objects,$(call sources,tests/bench/planner))
 
 # Of a rank server, what needs no PMIx.
-SPARE_RANKS  := $(call objects,$(addprefix launcher/world/server/,spare_ranks.cpp container_step.cpp found_container.cpp step_process.cpp spare_origin.cpp rank_output.cpp torch_environment.cpp mpi_environment.cpp pmix_places.cpp node_setup.cpp cuda_defaults.cpp variables.cpp))
+SPARE_RANKS  := $(call objects,$(addprefix launcher/world/server/,spare_ranks.cpp node_spares.cpp orphans.cpp fork_request.cpp container_step.cpp found_container.cpp step_process.cpp spare_origin.cpp rank_output.cpp torch_environment.cpp mpi_environment.cpp pmix_places.cpp node_setup.cpp numa_binding.cpp cuda_defaults.cpp variables.cpp gpu_check.cpp gpu_errors.cpp nvml.cpp))
 
 $(UNIT_TEST): $(UNIT_OBJECTS) $(SPARE_RANKS) $(BENCH) $(CLI) $(SIM) $(DAEMON) $(LAUNCHER) $(WIRE) $(CORE)
 	@mkdir -p $(@D)

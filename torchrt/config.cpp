@@ -209,6 +209,7 @@ void read_metrics(TomlSection section, MetricsConfig& metrics) {
 void read_profile(TomlSection section, ProfileConfig& profile) {
   section.read("every", profile.every, 0, kMostSteps);
   section.read("dense", profile.dense, 0, 1000);
+  section.read("links", profile.links, 0, 1800);
   section.read("path", profile.path);
   section.read("trace", profile.trace);
   section.finish();

@@ -69,7 +69,9 @@ struct ProfileConfig {
   // Steps that are measured at the start of a generation, one after the other, until they agree;
   // 0: only every so many steps.
   std::int64_t dense = 32;
-  std::string path;   // JSON lines; empty: profiles only go to the planner
+  std::string path;  // JSON lines; empty: profiles only go to the planner
+  // Seconds between two looks at the links between nodes (profiler/link_looks.hpp); 0: none.
+  int links = 600;
   std::string trace;  // folder for the measured operations of every rank; empty: none
 };
 

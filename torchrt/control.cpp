@@ -1,5 +1,7 @@
 #include "torchrt/control.hpp"
 
+#include "torchrt/first_contact.hpp"
+
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -12,13 +14,17 @@ namespace espalier::torchrt {
 namespace {
 
 constexpr Control::Milliseconds kConnect{10'000};
+constexpr std::chrono::milliseconds kTries{60'000}, kPause{100};
+
+// Workers that were dropped in one moment do not come back in one moment.
+FirstContact contact_of(int rank) { return {kTries, kPause * (1 + rank % 16)}; }
 // The main thread gets this long to read a last `exit` that came just before the end of the stream.
 constexpr int kLastWordsMs = 300;
 
 }  // namespace
 
 Control::Control(wire::Caller caller, const std::string& host, std::uint16_t port, int rank, Milliseconds heartbeat)
-    : client_(wire::Client::tcp(std::move(caller), host, port, kConnect)),
+    : client_(make_contact([&] { return wire::Client::tcp(caller, host, port, kConnect); }, contact_of(rank))),
       rank_(rank),
       heartbeat_(heartbeat),
       stop_(::eventfd(0, EFD_CLOEXEC)) {

@@ -4,6 +4,8 @@
 #include <array>
 
 #include "planner/core/error.hpp"
+#include "torchrt/schedule/must_fit.hpp"
+#include "torchrt/schedule/must_run.hpp"
 #include "torchrt/schedule/sent_lists.hpp"
 #include "torchrt/weights_checksum.hpp"
 
@@ -27,7 +29,15 @@ void RankState::check(const Plan& plan, const Layout& layout) const {
   if (plan.gpu_count() != world_.size())
     throw Error("plan: has " + std::to_string(plan.gpu_count()) + " GPUs, the world has " +
                 std::to_string(world_.size()) + " ranks; start one rank per GPU");
-  order_of_work(layout, schedule_options(config_, plan));  // throws where the schedule does not suit the plan
+  const ScheduleOptions options = schedule_options(config_, plan);
+  order_of_work(layout, options);  // throws where the schedule does not suit the plan
+  if (options.given && fits(*options.given, layout)) {
+    try {
+      must_run(options, layout, messages_of(device_.kind()));
+    } catch (const Error& error) {
+      throw Error(std::string("--schedule: the file's lists cannot run: ") + error.what() + "; change them");
+    }
+  }
   // All ranks check all stages, so that they refuse together a plan that one of them cannot run.
   for (const StageLayout& stage : layout.stages) unit_spec(config_.model, 1, stage.tp, 0);
   if (!config_.device.imitated()) return;

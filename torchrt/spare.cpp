@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "torchrt/fork_server.hpp"
+
 extern char** environ;
 
 namespace espalier::torchrt {
@@ -40,7 +42,8 @@ void show(char* old, const std::string& variable) {
 void wait_as_spare() {
   const char* const number = std::getenv("ESPALIER_SPARE");
   if (number == nullptr) return;
-  const int socket = std::atoi(number);
+  int socket = std::atoi(number);
+  if (std::getenv("ESPALIER_SPARE_FORKS") != nullptr) socket = serve_forks(socket);
   // Whoever needed this process before it was loaded has written already and closed its end: no reason to die of
   // SIGPIPE.
   [[maybe_unused]] const ssize_t told = ::send(socket, "r", 1, MSG_NOSIGNAL);

@@ -8,9 +8,9 @@ HANDOFF_PLAN := $(call objects,torchrt/layout.cpp $(MODEL_PURE) $(call sources,t
 TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp checksum.cpp weights_checksum.cpp config.cpp config_model.cpp \
                   toml_reader.cpp schedule_file.cpp layout.cpp data.cpp \
                   data_order.cpp mapped_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp metrics.cpp model_flops.cpp pace.cpp unit_times.cpp \
-                  worker_environment.cpp spare.cpp device/cpu.cpp device/driver_version.cpp device/gpu_islands.cpp handoff/exchange.cpp handoff/gpu_reach.cpp handoff/handoff_plan.cpp handoff/source_marks.cpp handoff/state_socket.cpp comm/waits.cpp \
+                  worker_environment.cpp spare.cpp fork_server.cpp device/cpu.cpp device/driver_version.cpp device/gpu_islands.cpp handoff/exchange.cpp handoff/gpu_reach.cpp handoff/handoff_plan.cpp handoff/source_marks.cpp handoff/state_socket.cpp comm/waits.cpp \
                   $(addprefix recovery/,marks.cpp vault_client.cpp choose_source.cpp partners.cpp host_memory.cpp recovery_plan.cpp)) \
-                  $(MODEL_PURE) $(addprefix torchrt/profiler/,host_timeline.cpp op_recorder.cpp replica_times.cpp step_samples.cpp trace.cpp \
+                  $(MODEL_PURE) $(addprefix torchrt/profiler/,host_timeline.cpp link_rounds.cpp op_recorder.cpp replica_times.cpp step_samples.cpp trace.cpp \
                   flavour/cpu.cpp) \
                   $(call sources,$(addprefix torchrt/,schedule safetensors checkpoint model/families handoff/transfer)))
 TRAIN_CPU    := $(call objects,$(addprefix torchrt/,device/flavour/cpu.cpp comm/flavour/cpu.cpp profiler/flavour/cpu.cpp model/flavour/cpu.cpp))
@@ -90,7 +90,7 @@ $(BUILD)/test/collectives: $(call objects,tests/torchrt/collectives.cpp $(addpre
 
 # Plays the launcher in tests/torchrt.
 $(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp tests/torchrt/director_gpus.cpp launcher/node/vault.cpp launcher/node/deposits.cpp \
-    launcher/world/placement.cpp) $(WIRE) $(CORE)
+    launcher/process/resource_limits.cpp launcher/world/placement.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
 ifneq ($(SAN),1)

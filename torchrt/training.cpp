@@ -134,6 +134,7 @@ StepReport Training::step(std::int64_t step, const std::function<bool()>& stop, 
   }
   report.profile = profiler_.after(step);
   report.seconds = seconds_since(begin);
+  profiler_.look_at_links();
   if (report.profile && !config_.profile.path.empty()) append_profile(config_.profile.path, *report.profile);
   const StepOutcome& outcome = report.outcome;
   done_ = step;

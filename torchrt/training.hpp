@@ -46,6 +46,9 @@ class Training {
     metrics_->record_missing({step, loss, gradient_norm, learning_rate, std::nan("")});
   }
 
+  // After the rehearsal, where a planner may listen. Collective. `look_now`: before the first step.
+  void watch_links(bool look_now) { profiler_.begin_links(look_now); }
+  const LinkLook& links() const { return profiler_.links(); }  // the newest look
   // After RankState::replan(): measures and reports the steps of the new plan. `sent`: its lists came with it.
   void replanned(bool sent = false);
   // Collective. `stop` is asked once, late in the step: was this rank asked to stop after it?

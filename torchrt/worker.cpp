@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <new>
 
+#include "planner/core/model/own_lists.hpp"
+#include "planner/wire/links_field.hpp"
 #include "torchrt/comm/peer_error.hpp"
 #include "torchrt/description.hpp"
 #include "torchrt/device/device_error.hpp"
@@ -20,6 +22,7 @@
 #include "torchrt/recovery/snapshots.hpp"
 #include "torchrt/recovery/vault_client.hpp"
 #include "torchrt/schedule/must_fit.hpp"
+#include "torchrt/schedule/must_run.hpp"
 #include "torchrt/schedule/sent_lists.hpp"
 #include "torchrt/session.hpp"
 #include "torchrt/training.hpp"
@@ -46,6 +49,7 @@ wire::Hello hello(const Config& config, const WorkerEnvironment& environment) {
   hello.handoff = own.handoff;
   hello.spare = own.spare;
   hello.parallel = own.parallel;
+  if (environment.rank != 0) hello.parallel.lists.clear();  // of thousands of ranks one tells them
   return hello;
 }
 
@@ -107,6 +111,7 @@ class Worker {
     if (recovery_) record_last_step();
     state_->build(arrival_ ? arrival_->adopts_gradients() : std::set<int>());
     state_->rehearse(training_->data());
+    training_->watch_links(!recovery_);  // a recovery must be quick
     state_->compute().release_memory();  // until the commit the GPU is the old generation's as well
   }
 
@@ -115,6 +120,12 @@ class Worker {
     ScheduleOptions options = schedule_options(config_, plan_);
     options.given = own_lists_;
     std::fprintf(stderr, "espalier: train: %s\n", told_of_file(options, state_->layout()).c_str());
+    if (config_.parallel.limits.lists.empty())
+      std::fprintf(
+          stderr,
+          "espalier: train: --schedule: the file's lists are longer than the %zu KiB that the planner takes; it "
+          "plans with the time and the memory of %s\n",
+          kMostOwnLists >> 10, config_.training.schedule.c_str());
   }
 
   // The state will be in a checkpoint when it is asked for.
@@ -264,7 +275,8 @@ class Worker {
       if (snapshots_ && !report.outcome.switch_agreed) snapshots_->boundary(step);
       if (world_.rank() == 0)
         session_.step({step, report.outcome.loss, report.seconds, tokens / report.seconds, report.outcome.kept});
-      if (report.profile) session_.profile(wire::to_frame(wire::Profiled{*report.profile}));
+      if (report.profile)
+        session_.profile(wire::with_links(wire::to_frame(wire::Profiled{*report.profile}), training_->links()));
       // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.
       if (take_notice() && environment_.extension != 0) session_.notice(environment_.extension);
       // At the very end there is nothing left to hand over: `done` answers the request.
@@ -298,7 +310,8 @@ class Worker {
     std::shared_ptr<const pipeline::Schedule> lists = own_lists_;
     try {
       if (problem.empty() && !csv.empty())
-        lists = sent_lists(csv, make_layout(next, config_.model.blocks()), schedule_options(config_, next));
+        lists = sent_lists(csv, make_layout(next, config_.model.blocks()), schedule_options(config_, next),
+                           messages_of(device_->kind()));
     } catch (const Error& error) {
       problem = error.what();
     }

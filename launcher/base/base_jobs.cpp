@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "launcher/slurm/absent_keeper.hpp"
 #include "launcher/slurm/requeued.hpp"
 #include "planner/core/error.hpp"
 
@@ -12,8 +13,20 @@ namespace espalier::launcher {
 namespace {
 
 constexpr wire::Loop::Milliseconds kConfirm{150};
+// A keeper's end reaches the launcher before slurmctld has heard of it from the node.
+constexpr wire::Loop::Milliseconds kAgain{1000};
+constexpr wire::Loop::Milliseconds kConfigures{1000};  // until Slurm is asked again about a base whose nodes boot
 // After the base has started: for the keepers of its other nodes, which steps start.
-constexpr wire::Loop::Milliseconds kKeepersCome{20000};
+constexpr int kKeepersCome = 20;  // s, at least
+
+constexpr int kMostOfStart =
+    60;  // s; start_seconds may count an image or a preparation of nodes, which keepers do not need
+
+// A Prolog that slurmd runs before the batch script shows in no state of the job. A site with a slow one allows more
+// time for an extension or for a generation, and so for a base.
+int keepers_come(const wire::Config& config) {
+  return std::max(kKeepersCome, config.acquire_seconds + std::min(config.start_seconds, kMostOfStart));
+}
 
 // What Slurm said of the base counts also where it does not lower its time limit now. The next look tries again.
 void shorten(const SlurmJob& base, std::time_t ends) {
@@ -27,8 +40,13 @@ void shorten(const SlurmJob& base, std::time_t ends) {
 }  // namespace
 
 BaseJobs::BaseJobs(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, const BaseTime& time,
-                   Callbacks callbacks)
-    : loop_(loop), slurm_(slurm), context_(context), time_(time), callbacks_(std::move(callbacks)) {}
+                   std::string place, Callbacks callbacks)
+    : loop_(loop),
+      slurm_(slurm),
+      context_(context),
+      time_(time),
+      place_(std::move(place)),
+      callbacks_(std::move(callbacks)) {}
 
 void BaseJobs::add(JobId id, const BaseShape& shape) { bases_[id].shape = shape; }
 
@@ -58,6 +76,16 @@ void BaseJobs::saw(const wire::KeeperHello& hello) {
 }
 
 void BaseJobs::noticed(JobId id) {
+  const auto at = bases_.find(id);
+  if (at == bases_.end() || at->second.again) return;
+  ask_if_held(id);
+  at->second.again = loop_.after(kAgain, [this, id] {
+    bases_.at(id).again.reset();
+    ask_if_held(id);
+  });
+}
+
+void BaseJobs::ask_if_held(JobId id) {
   if (const auto at = bases_.find(id); at != bases_.end() && !at->second.leaving) ask(id);
 }
 
@@ -66,7 +94,7 @@ void BaseJobs::ask_about_all() {
 }
 
 void BaseJobs::ask_later(JobId id, wire::Loop::Milliseconds after) {
-  bases_.at(id).check = loop_.after(after, [this, id] { noticed(id); });
+  bases_.at(id).check = loop_.after(after, [this, id] { ask_if_held(id); });
 }
 
 void BaseJobs::ask(JobId id) {
@@ -112,6 +140,9 @@ void BaseJobs::answered(JobId id, const std::optional<SlurmJob>& seen, const std
         id, seen->partition);
   if (seen->state == SlurmJob::State::pending) return callbacks_.waits(id, seen->limited);
   if (seen->state != SlurmJob::State::running || base.running) return;
+  // Slurm calls a base running while its nodes boot. Its keepers cannot come before that is over. Slurm limits that
+  // time itself (ResumeTimeout, PrologEpilogTimeout).
+  if (seen->configuring) return ask_later(id, kConfigures);
   base.running = true;
   base.holdings = seen->holdings;
   base.ends = seen->ends;
@@ -122,7 +153,8 @@ void BaseJobs::answered(JobId id, const std::optional<SlurmJob>& seen, const std
     return callbacks_.ended(
         id, "Slurm job " + std::to_string(id) + " got " + std::to_string(gpus) + " GPUs, not those asked for");
   for (const Holding& held : base.holdings) callbacks_.came(held);
-  base.check = loop_.after(kKeepersCome, [this, id] { check_granted(id, false); });
+  base.check =
+      loop_.after(std::chrono::seconds(keepers_come(context_.config)), [this, id] { check_granted(id, false); });
   check_granted(id, true);
 }
 
@@ -135,7 +167,9 @@ void BaseJobs::check_granted(JobId id, bool patient) {
   const bool all = std::all_of(base.holdings.begin(), base.holdings.end(),
                                [&](const Holding& held) { return base.keepers.contains(held.node); });
   if (!all && patient) return;
-  if (base.keepers.empty()) return callbacks_.ended(id, "no keeper of Slurm job " + std::to_string(id) + " has come");
+  if (base.keepers.empty())
+    return callbacks_.ended(id, absent_keeper(id, base.holdings.front().node, place_, keepers_come(context_.config)) +
+                                    ", or a Prolog took longer (launch.acquire_seconds allows more)");
   if (!all)
     spdlog::warn("espalier: launch: not every node of base {} has a keeper; state there does not outlive its workers",
                  id);

@@ -31,6 +31,7 @@ class BaseJobs {
     bool past_deadline = false;  // Slurm has dropped it while it waited
     bool beyond_told = false;    // it was said that its time limit is longer than its partition allows
     wire::Watch check;           // a wait for keepers, or for the end
+    wire::Watch again;           // Slurm is asked again
   };
   struct Callbacks {
     std::function<void(const Holding&)> came;  // steps can be started in this part of a base
@@ -44,8 +45,8 @@ class BaseJobs {
     std::function<void(JobId)> leaves;  // it is being given back
     std::function<void()> changed;      // what held() says has changed
   };
-  // `time`: the owner's, which outlives this object.
-  BaseJobs(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, const BaseTime& time,
+  // `time`: the owner's, which outlives this object. `place`: HOST:PORT at which keepers reach this launcher.
+  BaseJobs(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, const BaseTime& time, std::string place,
            Callbacks callbacks);
 
   void add(JobId id, const BaseShape& shape);
@@ -55,7 +56,9 @@ class BaseJobs {
   void ask(JobId id);
   void ask_later(JobId id, wire::Loop::Milliseconds after);
   void ask_about_all();
-  // A rank server or a worker heard that Slurm ends the base, if `id` is one that is not being given back.
+  // A rank server or a worker heard that Slurm ends the base, or a keeper of it is gone, if `id` is one that is not
+  // being given back. Slurm is asked at once, and once more a second later. Calls within that second ask nothing:
+  // thousands of keepers may go at once.
   void noticed(JobId id);
   // A keeper of a base has said hello. Throws Error when the base is not this job's or is being given back.
   void saw(const wire::KeeperHello& hello);
@@ -72,12 +75,14 @@ class BaseJobs {
  private:
   void answered(JobId id, const std::optional<SlurmJob>& seen, const std::vector<NodeView>& nodes);
   void check_granted(JobId id, bool patient);
+  void ask_if_held(JobId id);
   void confirm_release(JobId id);
 
   wire::Loop& loop_;
   BlockingThread& slurm_;
   const JobContext& context_;
   const BaseTime& time_;
+  const std::string place_;
   Callbacks callbacks_;
   std::map<JobId, Base> bases_;
 };

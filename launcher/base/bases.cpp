@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "launcher/base/base_request.hpp"
+#include "launcher/slurm/absent_keeper.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {
@@ -20,7 +21,7 @@ Bases::Bases(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
       context_(context),
       callbacks_(std::move(callbacks)),
       current_(BaseTime(context.ends, context.base_minutes, context.base_most_minutes)),
-      jobs_(loop, slurm, context, current_.time(), of_jobs()),
+      jobs_(loop, slurm, context, current_.time(), place_in(environment), of_jobs()),
       first_(loop, slurm, context, environment, current_, jobs_, {callbacks_.refused, callbacks_.changed}),
       second_(loop, slurm, context, environment, current_, first_, jobs_,
               {callbacks_.second_failed, callbacks_.smaller_failed, callbacks_.changed}),

@@ -65,7 +65,8 @@ class Bases {
   void promote(wire::Loop::Milliseconds longer);
   void release_all();  // for the end of the job
 
-  // A rank server or a worker heard that Slurm ends the base, if `id` is one. Slurm is asked at once.
+  // A rank server or a worker heard that Slurm ends the base, if `id` is one, or a keeper of it is gone. Slurm is asked
+  // at once, and once more.
   void noticed(JobId id) { jobs_.noticed(id); }
   // A keeper of a base has said hello. Throws Error when the base is not this job's.
   void saw(const wire::KeeperHello& hello);

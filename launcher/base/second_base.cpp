@@ -11,8 +11,9 @@ namespace {
 
 // A base that has not been granted this long after the backfill scheduler's next look is withdrawn, whatever it waits
 // for: limits of its user or QOS that cannot hold two bases, GPUs that another job has taken meanwhile, or a busy
-// slurmctld. Where an older job waits, only the backfill scheduler starts a base.
-constexpr std::chrono::seconds kWaits{10};
+// slurmctld. Where an older job waits, only the backfill scheduler starts a base. A site whose nodes take longer to
+// start a job allows an extension more time, and so a second base.
+constexpr int kWaits = 10;                      // s, at least
 constexpr wire::Loop::Milliseconds kAsk{1000};  // while it waits
 
 }  // namespace
@@ -35,7 +36,8 @@ void SecondBase::acquire(const std::vector<ExtensionRequest>& nodes) {
   std::vector<std::string> only;
   only.reserve(nodes.size());
   for (const ExtensionRequest& request : nodes) only.push_back(request.node);
-  const std::chrono::seconds waits = kWaits + std::chrono::seconds(std::min(context_.site.backfill_seconds, 60));
+  const std::chrono::seconds waits(std::max(kWaits, context_.config.acquire_seconds) +
+                                   std::min(context_.site.backfill_seconds, 60));
   deadline_ =
       loop_.after(waits, [this, waits] { fail("it was not granted within " + std::to_string(waits.count()) + " s"); });
   const auto wanted = [this, attempt = attempt_] { return attempt == attempt_ && acquiring_; };

@@ -14,11 +14,14 @@ struct Change {
   Generation next;
 
   Change(Stage& the_stage, Generation& running, int replicas, bool elsewhere, Start start = {})
-      : stage(the_stage), before(running), next(the_stage, replicas, std::move(start)) {
-    if (elsewhere) next.spread();
+      : stage(the_stage), before(running), next(the_stage, replicas, spread(std::move(start), elsewhere)) {
     next.assign(before.as_source());
     next.ready();
     before.trains_past(before.record().step() + 1);  // the old one trains beside it
+  }
+  static Start spread(Start start, bool elsewhere) {
+    start.spread = elsewhere;
+    return start;
   }
   void ask() { before.tell(wire::Switch{next.plan(), next.number()}); }
   // All of the old generation stand and give. Returns the boundary.

@@ -31,6 +31,7 @@ Generation::Generation(Stage& stage, int replicas, Start start)
       number_(stage.fresh_number()),
       unit_(start.unit > 0 ? start.unit : stage.program().units.front()),
       gpus_(gpus_on_stage(replicas * unit_)),
+      spread_(start.spread),
       processes_(stage, size()),
       entry_(stage.door().enter(number_, start.greeting, of_door())) {
   processes_.start(

@@ -20,6 +20,7 @@ struct Start {
   std::vector<std::string> variables = {};  // "NAME=value", instead of those that a launcher sets
   int unit = 0;                             // GPUs of a replica; 0: as the program prefers
   int steps = 0;                            // by the program's option for them; 0: as its arguments say
+  bool spread = false;                      // in the plan the last replica is on another node than the first
 };
 
 class Generation {
@@ -37,8 +38,6 @@ class Generation {
 
   // ---- from the start to the first step
   void say_hello();  // waits until all ranks have said hello
-  // In the plan the last replica is on another node than the first.
-  void spread() { spread_ = true; }
   wire::Assign assignment(const std::optional<wire::Assign::Source>& source = std::nullopt);
   void assign(const std::optional<wire::Assign::Source>& source = std::nullopt) { tell(assignment(source)); }
   void ready();  // waits for it
@@ -76,7 +75,7 @@ class Generation {
   const int number_;
   const int unit_;
   std::vector<GpuId> gpus_;
-  bool spread_ = false;
+  const bool spread_;
   Plan plan_;
   std::optional<wire::WorkerHello> hello_;
   std::map<int, std::unique_ptr<Line>> lines_;  // by rank

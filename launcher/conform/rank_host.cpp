@@ -1,5 +1,7 @@
 #include "launcher/conform/rank_host.hpp"
 
+#include "launcher/process/resource_limits.hpp"
+
 namespace espalier::launcher::conform {
 namespace {
 constexpr int kGpus = 64;
@@ -23,6 +25,7 @@ void RankHost::start(std::vector<std::string> environment) {
   own.node = kStageNode;
   own.anchor = door_.job;
   own.holdings = holdings();
+  own.limits = resource_limits();
   own.environment = std::move(environment);
   own.environment.push_back("ESPALIER_TOKEN=" + door_.token);
   servers_ = std::make_unique<RankServers>(loop_, own, [](JobId) {});

@@ -6,6 +6,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/flat_profile.hpp"
 #include "planner/core/profile_check.hpp"
+#include "planner/wire/links_field.hpp"
 
 namespace espalier::launcher::conform {
 
@@ -38,6 +39,7 @@ void Record::note(int rank, const wire::Frame& frame, const Plan& plan, const Mo
     const Profile profile = flat == frame.body.end() ? wire::from_frame<wire::Profiled>(frame).profile
                                                      : profile_of(flat->get<FlatProfile>(), plan, model);
     if (const std::string why = unfit(profile, plan, model); !why.empty()) throw Error(why);
+    if (const std::string why = unfit(wire::links_of(frame), plan); !why.empty()) throw Error(why);
     ++profiles_;
   } else if (frame.type == wire::Failed::type) {
     failed_ = wire::from_frame<wire::Failed>(frame).message;

@@ -18,13 +18,15 @@ class HeldGpus {
     std::function<std::vector<Holding>()> base_before;  // a base that training is leaving
     std::function<bool(JobId)> falters;                 // the extension's keeper is silent
     std::function<bool(const std::string&)> node_lost;  // a node of the anchor, by its keepers
-    std::function<std::set<GpuId>()> unfit;             // GPUs on which ranks have died again and again
+    std::function<std::set<GpuId>()> unfit;             // GPUs on which ranks died again and again, or with errors
     std::function<const Plan&()> plan;                  // of the running generation
   };
   HeldGpus(const JobContext& context, Callbacks callbacks) : context_(context), callbacks_(std::move(callbacks)) {}
 
   // Slurm has answered: it replaces the answer before.
   void heard(SlurmAnswer answer) { answer_ = std::move(answer); }
+  // The job has another base. What Slurm took from the one before says nothing of the new one's nodes.
+  void has_new_base() { answer_.withdrawn.clear(); }
 
   // `with_acquired`: also extensions that the change under way has acquired.
   std::vector<Holding> all(bool with_acquired) const;  // with a second base, and the one before, among them

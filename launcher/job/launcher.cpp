@@ -43,6 +43,9 @@ ElasticJob Launcher::state() const {
   job.total_steps = training_.program.total_steps();
   const auto unfit = answers_.recovery.unfit();
   job.unfit.assign(unfit.begin(), unfit.end());
+  auto part = job.anchor;
+  part.insert(part.end(), job.extensions.begin(), job.extensions.end());
+  job.gpu_islands = training_.reach.of_part(holding_.gpus.all(true), part);
   return job;
 }
 

@@ -63,7 +63,7 @@ ListSearch::ListSearch(wire::Loop& loop, JobId job, Callbacks callbacks, wire::L
 void ListSearch::profiled(const Profile& profile) {
   if (over_ || searched_ || profile.plan.stages.size() < 2 || !leaves_schedule(profile.shape) || !calm(profile)) return;
   if (!callbacks_.idle() || callbacks_.steps_left() < kLeastSteps) return;
-  const PlanningBasis& known = callbacks_.known();
+  const PlanningBasis known = callbacks_.known();
   std::optional<ListProblem> problem;
   searched_ = true;
   try {

@@ -26,7 +26,7 @@ class ListSearch {
   struct Callbacks {
     std::function<bool()> idle;  // the job trains, nothing is being changed, and its processes can take lists
     std::function<std::int64_t()> steps_left;
-    std::function<const PlanningBasis&()> known;
+    std::function<PlanningBasis()> known;  // as the job sees its GPUs (site_for)
     // For the running plan, while the job is idle. Without lists: the plan's own.
     std::function<void(const Decision&, const std::optional<Lists>&)> propose;
   };

@@ -33,21 +33,44 @@ void Losses::of_generation(bool is_next, const Loss& loss) {
   rooms_.machine.raise(loss.own && !tries_again ? Event::current_failed : Event::current_lost, loss.why, true);
 }
 
+// Ranks of an extension that Slurm takes back get SIGTERM, and may end by it before they have said hello.
+bool Losses::of_wide_start(int code) {
+  if (!rooms_.generation_zero.wide()) return false;
+  rooms_.machine.raise(Event::wide_lost, "a rank ended with code " + std::to_string(code) + " before it trained", true);
+  return true;
+}
+
 void Losses::of_extension(const Holding& holding) {
-  const JobPhase now = rooms_.machine.phase();
   const std::string why = "extension " + std::to_string(holding.job) + " on " + holding.node + " is gone";
-  const bool used = uses(rooms_.generations.plan(), holding);
-  if (rooms_.generation_zero.wide() && used) return rooms_.machine.raise(Event::wide_lost, why);
-  // While restarting, the job has no generation but the next one.
-  if (now == JobPhase::restarting && uses(rooms_.hand_off.decision().plan, holding))
-    return rooms_.machine.raise(Event::current_lost, why);
-  if (rooms_.generations.current() != nullptr && used) return rooms_.machine.raise(Event::current_lost, why);
-  if (now == JobPhase::recovering) {
-    if (rooms_.generations.next() != nullptr && uses(rooms_.recovery.plan(), holding))
-      rooms_.machine.raise(Event::next_failed, why);
-    return;
-  }
+  if (breaks_generation(holding, why)) return;
   spdlog::warn("espalier: launch: {}", why);
+  break_change(holding, why);
+}
+
+void Losses::of_refused(const Holding& holding, const std::string& why) {
+  // Where a change fails for it, the user is told with that.
+  if (!rooms_.hand_off.under_way()) spdlog::warn("espalier: launch: {}", why);
+  if (!breaks_generation(holding, why)) break_change(holding, why);
+}
+
+// True: the event was raised, or a recovery needs none.
+bool Losses::breaks_generation(const Holding& holding, const std::string& why) {
+  const JobPhase now = rooms_.machine.phase();
+  const bool used = uses(rooms_.generations.plan(), holding);
+  const auto raise = [&](Event event) {
+    rooms_.machine.raise(event, why);
+    return true;
+  };
+  if (rooms_.generation_zero.wide() && used) return raise(Event::wide_lost);
+  // While restarting, the job has no generation but the next one.
+  if (now == JobPhase::restarting && uses(rooms_.hand_off.decision().plan, holding)) return raise(Event::current_lost);
+  if (rooms_.generations.current() != nullptr && used) return raise(Event::current_lost);
+  if (now != JobPhase::recovering) return false;
+  if (rooms_.generations.next() != nullptr && uses(rooms_.recovery.plan(), holding)) raise(Event::next_failed);
+  return true;
+}
+
+void Losses::break_change(const Holding& holding, const std::string& why) {
   if (rooms_.hand_off.under_way() && !rooms_.hand_off.releases(holding.job))
     rooms_.machine.raise(Event::notice_breaks, why);
 }

@@ -31,9 +31,16 @@ class Losses {
   // Of the generation that trains, or of the next one.
   void of_generation(bool is_next, const Loss& loss);
   void of_next(const std::string& why);
+  // A rank was ended by a signal. True: it was of a wide start, and generation 0 starts again on the job's own GPUs.
+  bool of_wide_start(int code);
   void of_extension(const Holding& holding);
+  // The extension cannot be used and is being given back.
+  void of_refused(const Holding& holding, const std::string& why);
 
  private:
+  bool breaks_generation(const Holding& holding, const std::string& why);
+  void break_change(const Holding& holding, const std::string& why);
+
   Rooms rooms_;
 };
 

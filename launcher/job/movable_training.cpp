@@ -22,6 +22,7 @@ void MovableTraining::has_base(const std::vector<Holding>& holdings, const std::
   rooms_.context.base = holdings.front().job;
   rooms_.context.anchor = holdings;
   rooms_.context.nodes = nodes;
+  rooms_.gpus.has_new_base();
   callbacks_.based();
 }
 
@@ -93,6 +94,7 @@ void MovableTraining::take_second() {
   rooms_.bases.promote(leaves_later ? start : start.zero());
   context.base = rooms_.bases.current();
   context.anchor = holdings;
+  rooms_.gpus.has_new_base();
   spdlog::info("espalier: launch: training is on base {} now", context.base);
 }
 

@@ -11,6 +11,7 @@
 
 #include "launcher/base/bases.hpp"
 #include "launcher/job/generation_zero.hpp"
+#include "launcher/job/held_gpus.hpp"
 #include "launcher/job/program.hpp"
 #include "launcher/node/anchor_keepers.hpp"
 #include "launcher/slurm/extensions.hpp"
@@ -31,6 +32,7 @@ class MovableTraining {
     Program& program;
     Generations& generations;
     GpuReach& reach;
+    HeldGpus& gpus;
     GenerationZero& generation_zero;
   };
   struct Callbacks {

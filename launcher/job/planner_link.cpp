@@ -65,7 +65,10 @@ void PlannerLink::connected(const wire::ConnectionPtr& connection) {
       spdlog::warn("espalier: launch: planner: {}; ignored", error.what());
     }
   };
-  connection->send(wire::Register{callbacks_.state(), host, static_cast<int>(::getpid())});
+  wire::Register message{callbacks_.state(), host, static_cast<int>(::getpid())};
+  // A newcomer's frame is small. Beside a large plan the first status tells them.
+  if (message.job.plan) message.job.parallel.lists.clear();
+  connection->send(message);
 }
 
 void PlannerLink::report_outcome(const wire::Outcome& outcome) {

@@ -6,6 +6,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/flat_profile.hpp"
 #include "planner/core/profile_check.hpp"
+#include "planner/wire/links_field.hpp"
 
 namespace espalier::launcher {
 
@@ -26,10 +27,13 @@ std::string ProfileRelay::take(const wire::Frame& frame, int rank, const Plan& p
     if (rank != 0) throw Error("profile: from rank " + std::to_string(rank) + "; only rank 0 reports one");
     auto profile = read(frame, plan, shape);
     why = unfit(profile, plan, shape);
+    LinkLook links = wire::links_of(frame);
+    if (why.empty()) why = unfit(links, plan);
     if (why.empty() && newest_ && profile.step <= newest_->step)
       why = "profile: of step " + std::to_string(profile.step) + " after one of step " + std::to_string(newest_->step);
     if (why.empty()) {
       newest_ = std::move(profile);
+      links_ = std::move(links);
       told_ = false;
     }
   } catch (const Error& error) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "planner/core/link_look.hpp"
 #include "planner/wire/messages.hpp"
 
 namespace espalier::launcher {
@@ -19,12 +20,15 @@ class ProfileRelay {
   const std::optional<Profile>& newest() const { return newest_; }
   // The newest profile; nullopt if untold() has returned it before.
   std::optional<Profile> untold();
+  // What the generation had seen of its links when it sent the newest profile.
+  const LinkLook& links() const { return links_; }
 
   // Called when another generation becomes the job's: the profiles are of a plan that no longer runs.
   void forget();
 
  private:
   std::optional<Profile> newest_;
+  LinkLook links_;
   bool told_ = false;
   std::string refused_;
 };

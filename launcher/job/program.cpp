@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <string>
 #include <utility>
 
 #include "planner/core/data_parallel.hpp"
@@ -24,6 +25,8 @@ void Program::await_hello() {
 
 void Program::hello(const wire::Hello& hello, bool of_current) {
   if (speaks_) {
+    // Rank 0 alone tells the lists of its schedule, which may be long.
+    if (hello.rank == 0 && of_current) told_.parallel.lists = hello.parallel.lists;
     if (!(hello.model == told_.model) && of_current)
       spdlog::warn("espalier: launch: rank {} was configured with another model than rank 0", hello.rank);
     return;
@@ -32,7 +35,9 @@ void Program::hello(const wire::Hello& hello, bool of_current) {
   limit_.reset();
   if (callbacks_.planned() && !(hello.model == told_.model))
     return callbacks_.contradicts("the program trains another model than it told with --describe");
+  std::string lists = hello.rank == 0 ? hello.parallel.lists : std::move(told_.parallel.lists);
   told_ = {hello.model, hello.total_steps, hello.handoff, hello.spare, hello.parallel};
+  told_.parallel.lists = std::move(lists);
   if (data_only() && callbacks_.bitwise_demanded())
     return callbacks_.contradicts(
         "--elastic asks for accuracy=bitwise, and the program cannot promise it: its gradients are summed in an order "

@@ -50,7 +50,8 @@ std::optional<std::string> refusal(const Decision& decision, const JobContext& c
   for (const GpuId& gpu : decision.plan.ranks())  // a shrink may have no others
     if (decision.kind != DecisionKind::shrink && facts.unfit.contains(gpu) &&
         std::find(present.begin(), present.end(), gpu) == present.end())
-      return "workers have died on GPU " + std::to_string(gpu.index) + " of " + gpu.node + " again and again";
+      return "workers have died on GPU " + std::to_string(gpu.index) + " of " + gpu.node +
+             " again and again, or its driver reports errors";
   if (const auto why = base_refusal(decision, context)) return why;
   if (!moves_base(decision) && (facts.own.empty() || decision.plan.ranks().front() !=
                                                          GpuId{facts.own.front().node, facts.own.front().gpus.front()}))

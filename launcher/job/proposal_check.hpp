@@ -17,7 +17,7 @@ struct ProposalFacts {
   JobPhase phase = JobPhase::running;
   ModelShape model;
   Plan plan;                         // of the running generation
-  std::set<GpuId> unfit;             // GPUs on which ranks have died again and again
+  std::set<GpuId> unfit;             // GPUs on which ranks have died again and again, or that are faulty
   std::vector<Holding> own;          // the anchor's GPUs that can be used
   std::function<bool(JobId)> known;  // an extension is this job's
 };

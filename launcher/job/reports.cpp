@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "planner/wire/clock.hpp"
+#include "planner/wire/links_field.hpp"
 #include "planner/wire/movable_message.hpp"
 
 namespace espalier::launcher {
@@ -29,7 +30,9 @@ void Reports::status_after_step() {
   last_status_ = now;
   ElasticJob job = state_();
   job.profile = profiles_.untold();
-  link_.report(wire::Status{std::move(job)});
+  const bool tells = job.profile.has_value();
+  const wire::Frame status = wire::to_frame(wire::Status{std::move(job)});
+  link_.report(tells ? wire::with_links(status, profiles_.links()) : status);
 }
 
 void Reports::bases(const std::vector<JobId>& held, JobId waits) {

@@ -19,7 +19,9 @@ RankServersSettings settings_of(const JobContext& context, const ControlSocket& 
     servers.environment.push_back("ESPALIER_NODE_SETUP=" + context.node_setup);
     servers.environment.push_back("ESPALIER_NODE_SETUP_SECONDS=" + std::to_string(context.config.node_setup_seconds));
   }
+  servers.environment.push_back(std::string("ESPALIER_GPU_ERRORS=") + (context.config.health_gpu_errors ? "1" : "0"));
   servers.container = context.container;
+  servers.limits = context.limits;
   servers.heartbeat = std::chrono::milliseconds(static_cast<long>(context.config.heartbeat_seconds * 1000));
   servers.start = std::chrono::seconds(context.config.start_seconds);
   return servers;
@@ -57,10 +59,11 @@ AnswerRooms::AnswerRooms(Ground& ground, HoldingRooms& holding, TrainingRooms& t
       ending(ground.loop, std::move(callbacks.ending)),
       lists(ground.loop, ground.context.job, std::move(callbacks.lists)),
       movable({ground.context, holding.bases, holding.keepers, holding.extensions, holding.rank_servers,
-               training.program, training.generations, training.reach, training.generation_zero},
+               training.program, training.generations, training.reach, holding.gpus, training.generation_zero},
               std::move(callbacks.movable)),
       losses({machine, training.generations, training.earlier, training.generation_zero, training.hand_off, recovery,
               ending, lists}),
+      faulty_gpus(holding.extensions, holding.bases, recovery),
       actions({ground.context, machine, deadline, training.program, holding.extensions, holding.bases, holding.keepers,
                holding.gpus, training.generations, training.generation_zero, training.hand_off, notices, recovery,
                movable, ending, lists, holding.reports},

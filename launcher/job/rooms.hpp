@@ -11,6 +11,7 @@
 #include "launcher/job/actions.hpp"
 #include "launcher/job/control_socket.hpp"
 #include "launcher/job/ending.hpp"
+#include "launcher/job/faulty_gpus.hpp"
 #include "launcher/job/generation_zero.hpp"
 #include "launcher/job/hand_off.hpp"
 #include "launcher/job/held_gpus.hpp"
@@ -99,6 +100,7 @@ struct AnswerRooms {
   ListSearch lists;
   MovableTraining movable;
   Losses losses;
+  FaultyGpus faulty_gpus;
   Actions actions;
 };
 

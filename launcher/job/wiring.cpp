@@ -55,7 +55,7 @@ JobSignals::Callbacks of_signals(HoldingRooms& holding, TrainingRooms& training,
   return on;
 }
 
-HeldGpus::Callbacks of_gpus(HoldingRooms& holding, TrainingRooms& training, AnswerRooms& answers) {
+HeldGpus::Callbacks of_gpus(HoldingRooms& holding, TrainingRooms& training, AnswerRooms& answers, Machine& machine) {
   HeldGpus::Callbacks on;
   on.extensions = [&holding](bool with_acquired) {
     auto list = holding.extensions.holdings(with_acquired);
@@ -66,7 +66,10 @@ HeldGpus::Callbacks of_gpus(HoldingRooms& holding, TrainingRooms& training, Answ
   on.base_before = [&holding] { return holding.bases.before_holdings(); };
   on.falters = [&holding](JobId id) { return holding.extensions.falters(id); };
   on.node_lost = [&holding](const std::string& node) { return holding.keepers.lost(node); };
-  on.unfit = [&answers] { return answers.recovery.unfit(); };
+  // Generation 0 is for all GPUs that Slurm gave to the job: its ranks may run there before the job has a plan.
+  on.unfit = [&answers, &machine] {
+    return machine.phase() == JobPhase::launching ? std::set<GpuId>{} : answers.recovery.unfit();
+  };
   on.plan = [&training]() -> const Plan& { return training.generations.plan(); };
   return on;
 }
@@ -82,7 +85,7 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
                              return holding_.extensions.notice(id);
                            answers_.movable.base_ends(id);
                          },
-                         of_gpus(holding_, training_, answers_)}),
+                         of_gpus(holding_, training_, answers_, machine_)}),
       machine_(ground_.loop, of_machine()),
       deadline_(ground_.loop, ground_.context.config,
                 {[this](Event event, const std::string& why) { machine_.raise(event, why); },
@@ -145,10 +148,12 @@ ControlSocket::Callbacks Launcher::of_socket() {
     holding_.bases.saw(hello);
     holding_.keepers.adopt(
         connection, hello.node,
-        training_.generations.number() > 0 ? std::optional(training_.earlier.what_to_keep()) : std::nullopt);
+        training_.generations.number() > 0 ? std::optional(training_.earlier.what_to_keep()) : std::nullopt,
+        [this, base = hello.job] { holding_.bases.noticed(base); });
   };
   on.rank_server = [this](const wire::ConnectionPtr& connection, const wire::RankServerHello& hello) {
     holding_.rank_servers.adopt(connection, hello);
+    answers_.faulty_gpus.heard(hello);
   };
   return on;
 }
@@ -172,6 +177,7 @@ Extensions::Callbacks Launcher::of_extensions() {
       machine_.raise(Event::notice_breaks, "Slurm takes back extension " + std::to_string(id));
   };
   on.lost = [this](const Holding& holding) { answers_.losses.of_extension(holding); };
+  on.refused = [this](const Holding& holding, const std::string& why) { answers_.losses.of_refused(holding, why); };
   on.released = [this](JobId) { holding_.reports->status(); };
   on.came = [this](JobId id, const ExtensionRequest& request) {
     holding_.rank_servers.serve({request.node, id}, request.gpus);

@@ -1,5 +1,6 @@
 // Which room of the launcher hears of what: the rooms of the training.
 #include "launcher/job/launcher.hpp"
+#include "planner/core/schedule/job_site.hpp"
 #include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
@@ -59,6 +60,7 @@ Generations::Callbacks Launcher::of_generations() {
   on.loaded = [this] { machine_.raise(Event::next_loaded); };
   on.finished = [this](bool is_next, int code) {
     if (is_next) return answers_.losses.of_next("it ended with code " + std::to_string(code));
+    if (code > 128 && answers_.losses.of_wide_start(code)) return;
     answers_.ending.finished(code);
     machine_.raise(Event::current_finished);
   };
@@ -98,7 +100,10 @@ ListSearch::Callbacks Launcher::of_list_search() {
            holding_.reports->planner_knows_in_place() && current != nullptr && current->workers().all_replan_in_place();
   };
   on.steps_left = [this] { return training_.program.total_steps() - training_.steps.step(); };
-  on.known = [this]() -> const PlanningBasis& { return training_.generation_zero.known(); };
+  on.known = [this] {
+    const PlanningBasis& known = training_.generation_zero.known();
+    return PlanningBasis{site_for(known.site, state()), known.coefficients};
+  };
   on.propose = [this](const Decision& decision, const std::optional<Lists>& lists) {
     training_.hand_off.begin(decision, lists);
     machine_.raise(Event::propose_in_place);
@@ -138,9 +143,10 @@ Recovery::Callbacks Launcher::of_recovery() {
     holding_.bases.look();
     ground_.slurm.post_first([this, context = ground_.context, jobs, answer]() -> std::function<void()> {
       const SlurmAnswer said = ask_slurm(context, jobs);
-      return [this, answer, said] {
-        if (said.requeued) holding_.bases.next_launcher().found();
-        else answer(said);
+      return [this, answer, said, base = context.base] {
+        if (said.requeued) return holding_.bases.next_launcher().found();
+        if (said.away.empty()) holding_.rank_servers.withdraw(base, said.withdrawn);
+        answer(said);
       };
     });
   };

@@ -6,7 +6,7 @@
 namespace espalier::launcher {
 
 void AnchorKeepers::adopt(const wire::ConnectionPtr& connection, const std::string& node,
-                          const std::optional<wire::Keep>& keep) {
+                          const std::optional<wire::Keep>& keep, std::function<void()> gone) {
   auto at = std::find_if(keepers_.begin(), keepers_.end(),
                          [&](const Keeper& keeper) { return keeper.node == node && !keeper.connection; });
   if (at == keepers_.end()) at = keepers_.emplace(at);
@@ -16,7 +16,10 @@ void AnchorKeepers::adopt(const wire::ConnectionPtr& connection, const std::stri
     keepers_[place].missed = 0;
     lost_.erase(keepers_[place].node);
   };
-  connection->on_closed = [this, place](const std::string&) { keepers_[place].connection.reset(); };
+  connection->on_closed = [this, place, gone = std::move(gone)](const std::string&) {
+    keepers_[place].connection.reset();
+    if (gone) gone();
+  };
   connection->send(wire::Heartbeat{});  // it has found the right launcher
   if (keep) connection->send(*keep);
   spread_continuation();

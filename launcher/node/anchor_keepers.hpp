@@ -1,6 +1,7 @@
 // The connections to the keepers on the job's own nodes, and which of these nodes are taken for lost.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,8 +16,9 @@ namespace espalier::launcher {
 class AnchorKeepers {
  public:
   // A keeper on `node` has said hello. It takes the place of one that was lost there. It is sent `keep`, if any: it may
-  // have been away while older state was let go.
-  void adopt(const wire::ConnectionPtr& connection, const std::string& node, const std::optional<wire::Keep>& keep);
+  // have been away while older state was let go. `gone`, if any, is called when its connection has ended.
+  void adopt(const wire::ConnectionPtr& connection, const std::string& node, const std::optional<wire::Keep>& keep,
+             std::function<void()> gone = nullptr);
   // Once every heartbeat interval.
   void beat();
   void keep(const wire::Keep& what) const;  // sends it to all keepers

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <map>
 #include <optional>
 #include <set>
 #include <sstream>
@@ -54,35 +55,44 @@ std::vector<Gpu> gpus_of(const fs::path& driver) {
 }
 
 // Empty where a number has no GPU or one that the process may not use.
-std::string chosen(const std::vector<Gpu>& gpus, const std::set<int>& wanted, const std::function<bool(int)>& may_use) {
-  std::string list;
+std::map<int, std::string> chosen(const std::vector<Gpu>& gpus, const std::set<int>& wanted,
+                                  const std::function<bool(int)>& may_use) {
+  std::map<int, std::string> by_number;
   for (const int number : wanted) {
-    if (static_cast<std::size_t>(number) >= gpus.size()) return "";
+    if (static_cast<std::size_t>(number) >= gpus.size()) return {};
     const Gpu& gpu = gpus[static_cast<std::size_t>(number)];
-    if (!may_use(gpu.minor)) return "";
-    list += (list.empty() ? "" : ",") + gpu.bus_id;
+    if (!may_use(gpu.minor)) return {};
+    by_number[number] = gpu.bus_id;
   }
-  return list;
+  return by_number;
 }
 
 }  // namespace
 
 bool may_use_gpu(int minor) { return ::access(("/dev/nvidia" + std::to_string(minor)).c_str(), R_OK | W_OK) == 0; }
 
-std::string gpu_bus_ids(const std::string& slurm_gpus, const fs::path& driver,
-                        const std::function<bool(int)>& may_use) {
-  if (slurm_gpus.ends_with(',')) return "";  // the loop would not see the empty number
+std::map<int, std::string> numbered_bus_ids(const std::string& slurm_gpus, const fs::path& driver,
+                                            const std::function<bool(int)>& may_use) {
+  if (slurm_gpus.ends_with(',')) return {};  // the loop would not see the empty number
   std::set<int> wanted;
   std::istringstream in(slurm_gpus);
   for (std::string one; std::getline(in, one, ',');) {
     const std::optional<int> number = number_in(one);
-    if (!number || !wanted.insert(*number).second) return "";
+    if (!number || !wanted.insert(*number).second) return {};
   }
   std::vector<Gpu> gpus = gpus_of(driver);
-  const std::string by_bus = chosen(gpus, wanted, may_use);
+  auto by_bus = chosen(gpus, wanted, may_use);
   if (!by_bus.empty()) return by_bus;
   std::sort(gpus.begin(), gpus.end(), [](const Gpu& a, const Gpu& b) { return a.minor < b.minor; });
   return chosen(gpus, wanted, may_use);
+}
+
+std::string gpu_bus_ids(const std::string& slurm_gpus, const fs::path& driver,
+                        const std::function<bool(int)>& may_use) {
+  std::string list;
+  for (const auto& [number, bus_id] : numbered_bus_ids(slurm_gpus, driver, may_use))
+    list += (list.empty() ? "" : ",") + bus_id;
+  return list;
 }
 
 }  // namespace espalier::launcher

@@ -14,6 +14,7 @@
 #include "launcher/node/keeper_parts.hpp"
 #include "launcher/node/launcher_address.hpp"
 #include "launcher/node/node_holder.hpp"
+#include "launcher/node/own_processes.hpp"
 #include "launcher/node/tenure.hpp"
 #include "launcher/slurm/job_context.hpp"
 #include "planner/core/error.hpp"
@@ -115,7 +116,14 @@ int keep_anchor() {
   const bool keeps = !is_zero("SLURM_NODEID") && is_zero("SLURM_LOCALID");
   const auto vault = keeps ? open_vault(steps_vaults, context.job) : nullptr;
   std::optional<LauncherPlace> last;
-  for (AnchorTenure tenure(Clock::now()); tenure.stays(Clock::now());) {
+  AnchorTenure tenure(Clock::now());
+  // Where the launcher could not start, task 0 runs the program in another step, and may be ended with the first task
+  // that ends (WaitTime of slurm.conf).
+  const auto stays = [&] {
+    if (!tenure.stays(Clock::now()) && another_step_runs(context.job, context.step)) tenure.program_runs(Clock::now());
+    return tenure.stays(Clock::now());
+  };
+  while (stays()) {
     bool nobody = true;
     auto places = launchers_on_this_node(context.job, steps_vaults);
     // The launcher outlives its rank server on this node.

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 #include <memory>
 
 #include "planner/wire/descriptor.hpp"
@@ -48,6 +50,16 @@ std::string variable_in(const std::string& environment, const std::string& name)
   if (at == std::string::npos) return {};
   const auto begin = at + mark.size(), end = environment.find('\0', begin);
   return environment.substr(begin, end == std::string::npos ? end : end - begin);
+}
+
+bool another_step_runs(JobId job, unsigned step) {
+  bool runs = false;
+  each_own_process([&](pid_t, const std::string& environment) {
+    const std::string of_step = variable_in(environment, "SLURM_STEP_ID");
+    runs = runs || (variable_in(environment, "SLURM_JOB_ID") == std::to_string(job) && !of_step.empty() &&
+                    of_step != std::to_string(step));
+  });
+  return runs;
 }
 
 }  // namespace espalier::launcher

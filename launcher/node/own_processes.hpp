@@ -5,6 +5,9 @@
 
 #include <functional>
 #include <string>
+#include <vector>
+
+#include "planner/core/job.hpp"
 
 namespace espalier::launcher {
 
@@ -14,5 +17,8 @@ void each_own_process(const std::function<void(pid_t process, const std::string&
 
 // The value of a variable of such an environment. Empty: it is not there.
 std::string variable_in(const std::string& environment, const std::string& name);
+
+// Whether a process of this user on this node belongs to another step of the job.
+bool another_step_runs(JobId job, unsigned step);
 
 }  // namespace espalier::launcher

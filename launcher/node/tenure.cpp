@@ -13,6 +13,9 @@ constexpr auto kReachLauncher = std::chrono::seconds(3);
 constexpr auto kFindLauncher = std::chrono::seconds(5);
 // For this time after its start or a loss, the keeper of an anchor's node looks for the launcher often.
 constexpr auto kSoon = std::chrono::seconds(30);
+// A launcher that was not found by then has ended before it could start a rank server on the keeper's node. A launcher
+// waits some minutes for Slurm, and Slurm may refuse the steps of rank servers for some more.
+constexpr auto kNeverFound = std::chrono::minutes(30);
 // If nothing has listened on the launcher's host for this time, the launcher has ended.
 constexpr auto kNobody = std::chrono::seconds(60);
 
@@ -52,7 +55,10 @@ void AnchorTenure::looked(Time now, bool nobody) {
   else if (!nobody_since_) nobody_since_ = now;
 }
 
-bool AnchorTenure::stays(Time now) const { return !found_ || !nobody_since_ || now - *nobody_since_ < kNobody; }
+bool AnchorTenure::stays(Time now) const {
+  if (!found_) return now - alone_since_ < kNeverFound;
+  return !nobody_since_ || now - *nobody_since_ < kNobody;
+}
 
 std::chrono::milliseconds AnchorTenure::pause(Time now) const {
   return now - since_ < kSoon ? std::chrono::milliseconds(500) : std::chrono::seconds(5);

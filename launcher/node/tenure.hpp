@@ -39,22 +39,26 @@ class Tenure {
 };
 
 // For the keeper on a node of the anchor. The keeper stays until the launcher tells it to leave: a task that ends may
-// end the step, and the node's state ends with the keeper. Exception: if the launcher was found once, and then for a
-// long time its host answers that nothing listens there, the launcher has ended and its word to leave was lost.
+// end the step, and the node's state ends with the keeper. Exceptions: if the launcher was found once, and then for a
+// long time its host answers that nothing listens there, the launcher has ended and its word to leave was lost. If no
+// launcher was ever found for half an hour in which the program did not run without one either, it has ended before
+// this keeper could hear of it.
 class AnchorTenure {
  public:
   using Time = Tenure::Time;
-  explicit AnchorTenure(Time start) : since_(start) {}
+  explicit AnchorTenure(Time start) : since_(start), alone_since_(start) {}
 
   void found() { found_ = true, nobody_since_.reset(); }
   void lost(Time now) { since_ = now; }
   // All places were tried. `nobody`: the launcher's host answered at each of them that nobody listens there.
   void looked(Time now, bool nobody);
+  void program_runs(Time now) { alone_since_ = now; }  // without a launcher, in another step of the job
   bool stays(Time now) const;
   std::chrono::milliseconds pause(Time now) const;  // until the places are tried again
 
  private:
-  Time since_;  // the start, or the last loss of the launcher
+  Time since_;        // the start, or the last loss of the launcher
+  Time alone_since_;  // the start, or when the program was last seen to run without a launcher
   bool found_ = false;
   std::optional<Time> nobody_since_;
 };

@@ -2,7 +2,6 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include <cstring>
 #include <optional>
 
+#include "launcher/process/resource_limits.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/handshake.hpp"
 #include "planner/wire/packet_socket.hpp"
@@ -43,14 +43,6 @@ int pidfd_of(int connection) {
   socklen_t size = sizeof peer;
   if (::getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return -1;
   return static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0));
-}
-
-// A vault holds a descriptor for each unit of each rank on the node, in two generations.
-void allow_many_descriptors() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, 1 << 16);
-  ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 }  // namespace

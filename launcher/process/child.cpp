@@ -1,7 +1,9 @@
 #include "launcher/process/child.hpp"
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -12,11 +14,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <memory>
 #include <set>
 #include <string_view>
 
 #include "planner/core/error.hpp"
-#include "planner/wire/descriptor.hpp"
 
 extern char** environ;
 
@@ -24,6 +26,12 @@ namespace espalier::launcher {
 namespace {
 
 constexpr int kStart = 10'000, kReap = 2'000;  // ms
+constexpr std::size_t kMostCpus = 1 << 16, kCpuBytes = CPU_ALLOC_SIZE(kMostCpus);
+
+struct FreeMask {
+  void operator()(cpu_set_t* mask) const { CPU_FREE(mask); }
+};
+using CpuMask = std::unique_ptr<cpu_set_t, FreeMask>;
 
 bool belongs_to_step(std::string_view variable) {
   if (variable.starts_with("SLURM_CONF=")) return false;
@@ -47,7 +55,7 @@ void limit_resources(const std::vector<std::int64_t>& limits) {
 
 // Runs between fork and exec: async-signal-safe calls only.
 [[noreturn]] void become(char* const* command, char* const* paths, char* const* environment,
-                         const Child::Traits& traits, pid_t parent, int report) {
+                         const Child::Traits& traits, const cpu_set_t* cpus, pid_t parent, int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(127);  // the parent died before prctl
   ::setpgid(0, 0);
@@ -58,8 +66,11 @@ void limit_resources(const std::vector<std::int64_t>& limits) {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGCHLD, SIGUSR1, SIGUSR2}) std::signal(number, SIG_DFL);
   if (traits.output >= 0) ::dup2(traits.output, 1);
   if (traits.errors >= 0) ::dup2(traits.errors, 2);
+  // The child gets no descriptor that this process has inherited itself.
+  ::syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
   if (traits.inherited >= 0) ::fcntl(traits.inherited, F_SETFD, 0);
   limit_resources(traits.limits);
+  if (cpus != nullptr) ::sched_setaffinity(0, kCpuBytes, cpus);
   if (!traits.keeps_stdin) {
     const int null = ::open("/dev/null", O_RDONLY);
     if (null > 0) {
@@ -79,6 +90,18 @@ void limit_resources(const std::vector<std::int64_t>& limits) {
   ::_exit(127);
 }
 
+std::string late() {
+  return "has not started within " + std::to_string(kStart / 1000) + " s; check the file system it is on";
+}
+
+// From the pipe of become(): the program could not be started. A successful exec has closed the pipe, so that there is
+// nothing to read.
+std::optional<std::string> problem_in(int report) {
+  int error = 0;
+  if (::read(report, &error, sizeof error) != sizeof error) return std::nullopt;
+  return std::string("cannot be started: ") + std::strerror(error);
+}
+
 bool readable_within(int fd, int milliseconds) {
   pollfd wait{fd, POLLIN, 0};
   int ready = -1;
@@ -92,6 +115,12 @@ bool readable_within(int fd, int milliseconds) {
 void kill_and_reap(pid_t pid, int pidfd) {
   if (::kill(-pid, SIGKILL) != 0) ::kill(pid, SIGKILL);
   if (pidfd < 0 || readable_within(pidfd, kReap)) ::waitpid(pid, nullptr, WNOHANG);
+}
+
+// Children are constructed, and end, on the main thread only.
+std::set<pid_t>& owned() {
+  static std::set<pid_t> pids;
+  return pids;
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& strings) {
@@ -128,32 +157,84 @@ Child::Child(wire::Loop& loop, const std::vector<std::string>& command, const st
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) throw Error(command[0] + ": no pipe: " + std::strerror(errno));
   wire::Descriptor reader(report[0]), writer(report[1]);
+  const CpuMask cpus(traits.cpus.empty() ? nullptr : CPU_ALLOC(kMostCpus));
+  if (cpus) {
+    CPU_ZERO_S(kCpuBytes, cpus.get());
+    for (const int cpu : traits.cpus) CPU_SET_S(static_cast<std::size_t>(cpu), kCpuBytes, cpus.get());
+  }
   const pid_t parent = ::getpid();
   pid_ = ::fork();
   if (pid_ < 0) throw Error(command[0] + ": cannot fork: " + std::strerror(errno));
-  if (pid_ == 0) become(arguments.data(), paths.data(), variables.data(), traits, parent, writer.get());
+  if (pid_ == 0) become(arguments.data(), paths.data(), variables.data(), traits, cpus.get(), parent, writer.get());
   writer.reset();
   pidfd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
-  const auto refuse = [&](const std::string& why) {
+  const auto end = [&](const std::string& why) {
     kill_and_reap(pid_, pidfd_);
     if (pidfd_ >= 0) ::close(pidfd_);
     throw Error(command[0] + ": " + why);
   };
-  if (pidfd_ < 0) refuse(std::string("cannot be watched: ") + std::strerror(errno));
-  if (!readable_within(reader.get(), kStart))
-    refuse("has not started within " + std::to_string(kStart / 1000) + " s; check the file system it is on");
-  int error = 0;
-  // A successful exec has closed the pipe, so that there is nothing to read.
-  if (::read(reader.get(), &error, sizeof error) == sizeof error)
-    refuse(std::string("cannot be started: ") + std::strerror(error));
+  if (pidfd_ < 0) end(std::string("cannot be watched: ") + std::strerror(errno));
+  if (traits.refused) {
+    watch(loop);
+    await_start(loop, {command[0], std::move(reader), std::move(traits.refused), {}, {}});
+    return;
+  }
+  if (!readable_within(reader.get(), kStart)) end(late());
+  if (const auto problem = problem_in(reader.get())) end(*problem);
+  watch(loop);
+}
+
+void Child::await_start(wire::Loop& loop, Start start) {
+  start_ = std::move(start);
+  start_->readable = loop.on_readable(start_->report.get(), [this] { reported(); });
+  start_->limit = loop.after(wire::Loop::Milliseconds(kStart), [this] {
+    signal(SIGKILL);
+    refuse(late());
+  });
+}
+
+bool Child::reported() {
+  if (const auto problem = problem_in(start_->report.get())) return refuse(*problem), false;
+  start_.reset();
+  return true;
+}
+
+// The owner may destroy this object in its callback.
+void Child::refuse(const std::string& why) {
+  const Start start = std::move(*start_);
+  start_.reset();
+  on_exit_ = nullptr;
+  start.refused(start.program + ": " + why);
+}
+
+Child::Child(wire::Loop& loop, pid_t pid, std::function<void(int status)> on_exit)
+    : pid_(pid), on_exit_(std::move(on_exit)) {
+  pidfd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
+  siginfo_t info{};
+  if (pidfd_ < 0 || ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0) {
+    const int error = errno;
+    if (pidfd_ >= 0) ::close(pidfd_);
+    throw Error("process " + std::to_string(pid_) + ": cannot be watched: " + std::strerror(error));
+  }
+  watch(loop);
+}
+
+bool Child::owns(pid_t pid) { return owned().contains(pid); }
+
+void Child::watch(wire::Loop& loop) {
   running_ = true;
+  owned().insert(pid_);
   ::fcntl(pidfd_, F_SETFD, FD_CLOEXEC);
   watch_ = loop.on_readable(pidfd_, [this] { reap(); });
 }
 
 Child::~Child() {
+  start_.reset();
   watch_.reset();
-  if (running_) kill_and_reap(pid_, pidfd_);
+  if (running_) {
+    kill_and_reap(pid_, pidfd_);
+    owned().erase(pid_);
+  }
   if (pidfd_ >= 0) ::close(pidfd_);
 }
 
@@ -170,20 +251,12 @@ void Child::reap() {
   int status = 0;
   if (::waitpid(pid_, &status, WNOHANG) != pid_) return;
   running_ = false;
+  owned().erase(pid_);
   watch_.reset();
   ::kill(-pid_, SIGKILL);  // processes that the child has left in its group
+  if (start_ && !reported()) return;
   const auto callback = std::move(on_exit_);
   if (callback) callback(status);
-}
-
-std::vector<std::int64_t> resource_limits() {
-  std::vector<std::int64_t> limits;
-  for (int resource = 0; resource < static_cast<int>(RLIM_NLIMITS); ++resource) {
-    rlimit limit{};
-    if (::getrlimit(static_cast<__rlimit_resource>(resource), &limit) != 0) break;
-    limits.push_back(limit.rlim_cur == RLIM_INFINITY ? -1 : static_cast<std::int64_t>(limit.rlim_cur));
-  }
-  return limits;
 }
 
 int exit_code(int status) {

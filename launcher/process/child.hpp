@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/process/entry.hpp"
+#include "planner/wire/descriptor.hpp"
 #include "planner/wire/loop.hpp"
 
 namespace espalier::launcher {
@@ -31,33 +32,52 @@ class Child {
     std::string folder = {};                // working directory; empty: this process's, or the container's
     std::optional<Entry> entry = {};        // of the container that the child enters; none: it stays where this is
     std::vector<std::string> paths = {};    // where the program is looked for instead of in this process's PATH
+    std::vector<int> cpus = {};             // on which it runs; empty: on this process's
     std::vector<std::int64_t> limits = {};  // soft resource limits by number, cut to the hard ones; -1: unlimited
+    // Given: the constructor does not wait for the program's start. A file system may stall, and the loop must go on.
+    // Where the program has not started within 10 s, this is called on the loop instead of `on_exit`.
+    std::function<void(const std::string& why)> refused = {};
   };
-  // Waits until the program has started, at most 10 s. Throws Error when it has not. `on_exit` runs on the loop with
-  // the status that waitpid() gave.
+  // Waits until the program has started, at most 10 s, unless it is told not to. Throws Error when it has not.
+  // `on_exit` runs on the loop with the status that waitpid() gave.
   Child(wire::Loop& loop, const std::vector<std::string>& command, const std::vector<std::string>& environment,
         Traits traits, std::function<void(int status)> on_exit);
+  // Takes over a process that is this process's child already and leads a process group, such as one that a fork server
+  // has made. Throws Error when `pid` is no child.
+  Child(wire::Loop& loop, pid_t pid, std::function<void(int status)> on_exit);
   ~Child();  // sends SIGKILL to the group; reaps the child within 2 s or leaves it to init
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
+  static bool owns(pid_t pid);  // whether a Child of this process has not reaped it yet
+
   void on_exit(std::function<void(int status)> callback) { on_exit_ = std::move(callback); }
   pid_t pid() const { return pid_; }
   bool running() const { return running_; }
-  void signal(int number) const;        // to the child's process group
-  void signal_alone(int number) const;  // to the child only
+  bool starts() const { return start_.has_value(); }  // it is not known yet whether the program has started
+  void signal(int number) const;                      // to the child's process group
+  void signal_alone(int number) const;                // to the child only
 
  private:
+  // Of a program that the constructor has not waited for.
+  struct Start {
+    std::string program;
+    wire::Descriptor report;  // ends when the program has started; says why it has not
+    std::function<void(const std::string& why)> refused;
+    wire::Watch readable, limit;
+  };
+  void await_start(wire::Loop& loop, Start start);
+  bool reported();  // false: the program could not be started, and that was said
+  void refuse(const std::string& why);
+  void watch(wire::Loop& loop);
   void reap();
   pid_t pid_ = -1;
   bool running_ = false;
   std::function<void(int)> on_exit_;
   wire::Watch watch_;
+  std::optional<Start> start_;
   int pidfd_ = -1;
 };
-
-// This process's soft resource limits, in the form of Child::Traits::limits.
-std::vector<std::int64_t> resource_limits();
 
 // The exit code that a shell would report. `status`: as waitpid() gave it.
 int exit_code(int status);

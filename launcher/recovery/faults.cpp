@@ -32,6 +32,10 @@ void Faults::lost(Time now, std::int64_t step, const std::set<GpuId>& died, bool
   note_deaths(now, died);
 }
 
+void Faults::faulty(Time now, const std::set<GpuId>& gpus) {
+  for (const GpuId& gpu : gpus) faulty_[gpu] = now;
+}
+
 void Faults::failed(Time now, const std::set<GpuId>& died) { note_deaths(now, died); }
 
 void Faults::note_deaths(Time now, const std::set<GpuId>& died) {
@@ -46,7 +50,16 @@ std::set<GpuId> Faults::unfit(Time now) const {
     if (static_cast<std::size_t>(std::count_if(times.begin(), times.end(), recent)) >= kDeathsOfUnfit)
       result.insert(gpu);
   }
+  for (const auto& [gpu, time] : faulty_)
+    if (now - time < kMemory) result.insert(gpu);
   return result;
+}
+
+// Of an unfit GPU. A faulty one is worse than any on which ranks have only died.
+std::size_t Faults::badness(const GpuId& gpu) const {
+  constexpr std::size_t kFaulty = 1'000'000;
+  const auto deaths = deaths_.find(gpu);
+  return (faulty_.contains(gpu) ? kFaulty : 1) + (deaths == deaths_.end() ? 0 : deaths->second.size());
 }
 
 void Faults::tried(const std::vector<GpuId>& gpus) {
@@ -66,13 +79,11 @@ std::vector<GpuId> Faults::choose(Time now, const std::vector<GpuId>& left, cons
                                   int least) const {
   if (step_is_to_blame()) return {};
   const auto unfit_now = unfit(now);
-  std::map<std::string, GpuId> reached;  // by node: a fit GPU, else the GPU on which the fewest ranks died
-  const auto badness = [&](const GpuId& gpu) {
-    return unfit_now.contains(gpu) ? deaths_.at(gpu).size() : std::size_t{0};
-  };
+  std::map<std::string, GpuId> reached;  // by node: a fit GPU, else the least bad one
+  const auto badness_now = [&](const GpuId& gpu) { return unfit_now.contains(gpu) ? badness(gpu) : std::size_t{0}; };
   for (const GpuId& gpu : left) {
     const auto [best, first] = reached.try_emplace(gpu.node, gpu);
-    if (!first && badness(gpu) < badness(best->second)) best->second = gpu;
+    if (!first && badness_now(gpu) < badness_now(best->second)) best->second = gpu;
   }
   const auto fit =
       only(left, [&](const GpuId& gpu) { return !unfit_now.contains(gpu) || reached.at(gpu.node) == gpu; });

@@ -24,6 +24,8 @@ class Faults {
   // The ranks on `gpus` did not start, for whatever reason. Attempts may leave these GPUs out until the job has made
   // progress, i.e. until a loss comes after a later step than all losses before.
   void suspect(const std::set<GpuId>& gpus) { suspects_.insert(gpus.begin(), gpus.end()); }
+  // Their driver reports errors that make training on them unsafe.
+  void faulty(Time now, const std::set<GpuId>& gpus);
   // The generation of an attempt was lost before it trained.
   void failed(Time now, const std::set<GpuId>& died);
 
@@ -46,15 +48,18 @@ class Faults {
   // Why choose() returned nothing, in words.
   std::string why_ended() const;
 
-  // GPUs on which two ranks or more have died within the last hour. Attempts avoid them, and the planner is told to
-  // give the job others.
+  // GPUs on which two ranks or more have died within the last hour, and those that were faulty() within it. Attempts
+  // avoid them, and the planner is told to give the job others.
   std::set<GpuId> unfit(Time now) const;
 
  private:
   bool step_is_to_blame() const;
   void note_deaths(Time now, const std::set<GpuId>& died);
 
+  std::size_t badness(const GpuId& gpu) const;
+
   std::map<GpuId, std::vector<Time>> deaths_;
+  std::map<GpuId, Time> faulty_;             // when that was last said
   std::set<GpuId> suspects_;                 // GPUs whose ranks died or did not start since the last progress
   std::map<std::vector<GpuId>, int> tried_;  // attempts on these GPUs since the last loss of a running generation
   std::vector<GpuId> last_tried_;

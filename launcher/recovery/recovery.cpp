@@ -17,7 +17,8 @@ namespace {
 constexpr auto kLocalTrouble = std::chrono::seconds(1);  // until the next attempt, if this node or Slurm is the problem
 // The same if the base's nodes are cut off. A switch that fails may cut off many jobs, and each try asks Slurm.
 constexpr auto kBaseTrouble = std::chrono::seconds(5);
-// Limit of an answer from slurmctld. Longer than Slurm's MessageTimeout, which is 10 s by default.
+// After this time the user is told that slurmctld does not answer. Longer than Slurm's MessageTimeout, which is 10 s by
+// default.
 constexpr auto kSlurmAnswers = std::chrono::seconds(30);
 // After its restart slurmctld refuses steps until the nodes have registered.
 constexpr auto kSlurmSettles = std::chrono::seconds(30);
@@ -47,7 +48,8 @@ Recovery::Recovery(wire::Loop& loop, const JobContext& context, Generations& gen
       generations_(generations),
       steps_(steps),
       held_(held),
-      callbacks_(std::move(callbacks)) {}
+      callbacks_(std::move(callbacks)),
+      question_(loop, callbacks_.ask) {}
 
 // ---- the loss
 
@@ -86,6 +88,7 @@ void Recovery::bury(bool trained) {
   faults_.lost(wire::steady_now(), steps_.step(), std::exchange(blamed_, {}), explained);
 }
 
+void Recovery::faulty(const std::set<GpuId>& gpus) { faults_.faulty(wire::steady_now(), gpus); }
 std::set<GpuId> Recovery::unfit() const { return faults_.unfit(wire::steady_now()); }
 
 // ---- attempts
@@ -123,24 +126,27 @@ void Recovery::ask_slurm_first() {
       needed.insert(holding.job);
   if (needed.empty()) return attempt();
   needed.insert(context_.base);  // the answer replaces the last one, and must again name the anchor's withdrawn nodes
-  const int question = ++questions_;
-  callbacks_.ask(needed, [this, question](const SlurmAnswer& answer) {
-    if (question == questions_) slurm_said(answer);
-  });
-  retry_ = loop_.after(kSlurmAnswers, [this, question] {
-    if (question == questions_) slurm_said({.closing = {}, .withdrawn = {}, .away = "it does not answer"});
-  });
+  const std::chrono::seconds patience(context_.config.hang_seconds);
+  const auto left = std::chrono::duration_cast<wire::Loop::Milliseconds>(patience - (wire::steady_now() - now_->since));
+  question_.put(
+      needed, {kSlurmAnswers, std::max<wire::Loop::Milliseconds>(left, kSlurmAnswers)},
+      [this] {
+        if (tries()) slurm_is_away("it has not answered yet");
+      },
+      [this](const SlurmAnswer& answer) { slurm_said(answer); });
+}
+
+void Recovery::slurm_is_away(const std::string& why) {
+  if (!std::exchange(now_->waits_for_slurm, true))
+    spdlog::warn("espalier: launch: {}; slurmctld is away ({}): training goes on when it is back", now_->why, why);
 }
 
 void Recovery::slurm_said(const SlurmAnswer& answer) {
-  retry_.reset();
-  ++questions_;
   if (!tries()) return;
+  retry_.reset();
   const auto waited = wire::steady_now() - now_->since;
   if (!answer.away.empty() && waited < std::chrono::seconds(context_.config.hang_seconds)) {
-    if (!std::exchange(now_->waits_for_slurm, true))
-      spdlog::warn("espalier: launch: {}; slurmctld is away ({}): training goes on when it is back", now_->why,
-                   answer.away);
+    slurm_is_away(answer.away);
     return retry_in(kLocalTrouble);
   }
   if (answer.away.empty()) held_.heard(answer);

@@ -11,6 +11,7 @@
 #include "launcher/job/held_gpus.hpp"
 #include "launcher/job/state_machine.hpp"
 #include "launcher/recovery/faults.hpp"
+#include "launcher/recovery/slurm_question.hpp"
 #include "launcher/recovery/step_watch.hpp"
 #include "launcher/world/generations.hpp"
 #include "planner/core/schedule/planning_basis.hpp"
@@ -35,8 +36,9 @@ class Recovery {
 
   // Ranks of the running generation died, or of an attempt.
   void blame(const Loss& loss);
-  void suspect(const Loss& loss);     // ranks of an attempt did not start
-  void lost(const std::string& why);  // the running generation
+  void suspect(const Loss& loss);            // ranks of an attempt did not start
+  void faulty(const std::set<GpuId>& gpus);  // their driver reports errors
+  void lost(const std::string& why);         // the running generation
   // The running generation was lost with an earlier launcher of the job, and this launcher has started at `since`.
   void inherited(const std::string& why, std::chrono::steady_clock::time_point since);
   void failed(const std::string& why) { now_->last_try = why; }  // an attempt
@@ -51,7 +53,7 @@ class Recovery {
   void end();      // the job ends
   bool loads() const { return now_ && now_->at.contains("ready"); }  // the attempt's workers take the state
   const Plan& plan() const { return now_->plan; }                    // of the attempt under way
-  std::set<GpuId> unfit() const;                                     // GPUs on which ranks have died again and again
+  std::set<GpuId> unfit() const;  // GPUs on which ranks have died again and again, or that are faulty
 
  private:
   using Time = std::chrono::steady_clock::time_point;
@@ -69,6 +71,7 @@ class Recovery {
     std::optional<Time> slurm_back;
   };
   void ask_slurm_first();
+  void slurm_is_away(const std::string& why);  // the user is told, once
   void slurm_said(const SlurmAnswer& answer);
   void attempt();
   bool wait_for_doubts();
@@ -86,7 +89,7 @@ class Recovery {
   std::optional<State> now_;
   Faults faults_;
   std::set<GpuId> died_, blamed_;  // in the loss that is being dealt with; and those that may be at fault
-  int questions_ = 0;              // to Slurm, and answers
+  SlurmQuestion question_;         // which nodes the job still has
   wire::Watch retry_;
 };
 

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "launcher/slurm/absent_keeper.hpp"
 #include "launcher/slurm/extension_request.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"
@@ -24,24 +25,31 @@ Acquisition::Acquisition(wire::Loop& loop, BlockingThread& slurm, const JobConte
       callbacks_(std::move(callbacks)) {}
 
 void Acquisition::begin(const std::vector<ExtensionRequest>& requests, Grants& grants) {
-  ++attempt_;
+  *wanted_ = ++attempt_;
   acquiring_ = true;
   std::erase_if(pending_, [this](const auto& entry) { return !jobs_.all().contains(entry.first); });
   for (const ExtensionRequest& request : requests) submit(request, grants.take(request), true);
   poll_ = loop_.every(kPoll, [this] { poll(); });
-  deadline_ = loop_.after(std::chrono::seconds(context_.config.acquire_seconds), [this] {
-    fail("not granted within " + std::to_string(context_.config.acquire_seconds) + " s");
-  });
+  deadline_ = loop_.after(std::chrono::seconds(context_.config.acquire_seconds), [this] { fail(why_late()); });
+}
+
+std::string Acquisition::why_late() const {
+  const int seconds = context_.config.acquire_seconds;
+  for (const auto& [id, job] : jobs_.all())
+    if (job.acquiring && !job.leaving && job.running && !job.keeper)
+      return absent_keeper(id, job.request.node, place_in(environment_), seconds);
+  return "not granted within " + std::to_string(seconds) + " s";
 }
 
 void Acquisition::submit(const ExtensionRequest& request, const std::string& grant, bool immediate) {
   ++submitting_;
   const ExtensionJob job = extension_job(context_, environment_, request, grant, immediate);
-  slurm_.post([this, job, grant, attempt = attempt_]() -> std::function<void()> {
+  slurm_.post([this, job, grant, attempt = attempt_, wanted = wanted_]() -> std::function<void()> {
     JobId id = 0;
     std::string why;
     try {
-      id = submit_extension(job);
+      // Calls before this one may have waited for slurmctld until the proposal had been given up.
+      if (*wanted == attempt) id = submit_extension(job);
     } catch (const Error& error) {
       why = error.what();
     }
@@ -132,6 +140,7 @@ void Acquisition::fail(const std::string& why) {
 
 void Acquisition::cancel() {
   acquiring_ = false;
+  *wanted_ = 0;
   poll_.reset();
   deadline_.reset();
 }

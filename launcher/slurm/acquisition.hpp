@@ -2,9 +2,11 @@
 // connected, or one cannot be had. Callbacks run on the loop.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -47,6 +49,7 @@ class Acquisition {
   };
   void submit(const ExtensionRequest& request, const std::string& grant, bool immediate);
   void poll();
+  std::string why_late() const;
   void answered(JobId id, const std::optional<SlurmJob>& seen, std::optional<int> idle);
   // `idle`: the idle GPUs of a pending extension's node; nullopt: they were not counted now.
   void weigh_chances(JobId id, const ExtensionRequest& request, std::optional<int> idle);
@@ -61,6 +64,8 @@ class Acquisition {
   int submitting_ = 0;
   unsigned attempt_ = 0;  // number of begin() calls; extensions of an older call are given back
   bool acquiring_ = false;
+  // The attempt whose extensions may be submitted; 0: none. The thread for Slurm reads it, and may outlive this object.
+  std::shared_ptr<std::atomic<unsigned>> wanted_ = std::make_shared<std::atomic<unsigned>>(0);
   wire::Watch poll_, deadline_;
 };
 

@@ -44,7 +44,13 @@ void ExtensionJobs::runs(JobId id, const Holding& holding) {
   job.holding = holding;
 }
 
-void ExtensionJobs::forget(JobId id) { jobs_.erase(id); }
+void ExtensionJobs::forget(JobId id) {
+  const auto at = jobs_.find(id);
+  if (at == jobs_.end()) return;
+  const bool leaving = at->second.leaving;
+  jobs_.erase(at);
+  if (!leaving) callbacks_.leaves(id);  // its rank server may have been started
+}
 
 // ---- keepers
 
@@ -114,6 +120,15 @@ void ExtensionJobs::lose_keeper(JobId id) {
 }
 
 // ---- giving back
+
+bool ExtensionJobs::refuse(JobId id, const std::string& why) {
+  const Job* const job = held(id);
+  if (job == nullptr || !job->acquiring) return false;
+  const Holding holding = job->holding;
+  release(id);
+  callbacks_.refused(holding, why);
+  return true;
+}
 
 void ExtensionJobs::keep_acquired() {
   for (auto& [id, job] : jobs_)

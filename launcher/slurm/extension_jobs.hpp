@@ -29,6 +29,8 @@ class ExtensionJobs {
     std::function<void(JobId)> noticed;  // its keeper heard that Slurm takes it back
     // Its keeper is gone, in use or not, and it is being given back. `acquiring`: it was being acquired.
     std::function<void(const Holding&, bool acquiring)> lost;
+    // It cannot be used, and is being given back.
+    std::function<void(const Holding&, const std::string& why)> refused;
     std::function<void(JobId)> released;                       // Slurm confirmed its end
     std::function<void(JobId, const ExtensionRequest&)> came;  // steps can be started in it
     std::function<void(JobId)> leaves;                         // it is being given back
@@ -46,6 +48,8 @@ class ExtensionJobs {
   void take_over(const std::vector<SlurmJob>& left);
   void keep(const wire::Keep& what);  // sends it to all keepers
 
+  // Gives an extension back that is being acquired and cannot be used. False: none such.
+  bool refuse(JobId id, const std::string& why);
   void keep_acquired();  // none is being acquired any more
   void release_acquired();
   // As in Extensions.

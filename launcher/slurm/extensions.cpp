@@ -18,6 +18,10 @@ ExtensionJobs::Callbacks Extensions::of_jobs() {
     if (acquiring) acquisition_.fail("extension " + std::to_string(holding.job) + " was lost");
     callbacks_.lost(holding);
   };
+  on.refused = [this](const Holding& holding, const std::string& why) {
+    acquisition_.fail(why);
+    callbacks_.refused(holding, why);
+  };
   on.came = [this](JobId id, const ExtensionRequest& request) {
     callbacks_.came(id, request);
     acquisition_.check_complete();

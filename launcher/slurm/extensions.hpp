@@ -24,7 +24,9 @@ class Extensions {
     std::function<void(const std::string& why)> failed;  // an extension being acquired was refused, lost or late
     std::function<void(JobId)> noticed;                  // Slurm takes this extension back
     std::function<void(const Holding&)> lost;            // the keeper of this extension is gone, in use or not
-    std::function<void(JobId)> released;                 // Slurm confirmed the end of this extension
+    // This extension was being acquired and cannot be used. `failed` comes first where it is not granted yet.
+    std::function<void(const Holding&, const std::string& why)> refused;
+    std::function<void(JobId)> released;                       // Slurm confirmed the end of this extension
     std::function<void(JobId, const ExtensionRequest&)> came;  // its keeper is connected: steps can be started in it
     std::function<void(JobId)> leaves;                         // it is being given back
   };
@@ -35,6 +37,8 @@ class Extensions {
   Grants& grants() { return grants_; }  // acquire() uses each for one extension
   // Submits the extensions; calls `granted` or `failed`.
   void acquire(const std::vector<ExtensionRequest>& requests) { acquisition_.begin(requests, grants_); }
+  // Gives an extension back that is being acquired and cannot be used. False: none such.
+  bool refuse(JobId id, const std::string& why) { return jobs_.refuse(id, why); }
   void cancel_acquired();  // gives back what the last acquire() got; calls neither `granted` nor `failed`
   // The acquired extensions now belong to the committed generation.
   void keep_acquired() { jobs_.keep_acquired(); }

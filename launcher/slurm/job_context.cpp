@@ -10,7 +10,9 @@
 #include <iomanip>
 #include <sstream>
 
+#include "launcher/process/resource_limits.hpp"
 #include "launcher/slurm/base_job.hpp"
+#include "launcher/slurm/unanswered.hpp"
 #include "launcher/world/container.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
@@ -121,6 +123,7 @@ JobContext read_context(std::vector<std::string> program) {
   if (context.node.empty()) throw Error("SLURMD_NODENAME: not set; espalier-launch runs in a Slurm step");
   context.self = std::filesystem::read_symlink("/proc/self/exe").string();
   context.program = std::move(program);
+  context.limits = resource_limits();
   context.container = container_options(variable("ESPALIER_PYXIS"));
   if (!context.container.empty()) {
     context.config.start_seconds += kImageSeconds;
@@ -152,8 +155,11 @@ void complete(JobContext& context) {
   const auto job = load_job(context.job);
   if (!job) throw Error("slurm: job " + std::to_string(context.job) + " is unknown");
   context.site = load_site(context.config.extension_qos);
-  if (const std::string problem = wire::munge_problem(); !problem.empty())
-    throw Error(wire::without_munge(context.site.auth_type, problem));
+  if (const std::string problem = wire::munge_problem(); !problem.empty()) {
+    const std::string words = wire::without_munge(context.site.auth_type, problem);
+    if (wire::lacks_munge(context.site.auth_type, problem)) throw Error(words);
+    throw Unanswered(words);  // Slurm needs MUNGE as well, so munged will be back
+  }
   context.name = job->name;
   context.account = job->account;
   context.features = job->features;

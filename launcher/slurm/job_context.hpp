@@ -21,6 +21,7 @@ struct JobContext {
   std::vector<std::string> program;    // the user's program and its arguments
   std::vector<std::string> container;  // options of the container that ranks enter (world/container.hpp); empty: none
   std::string node_setup;              // the program that prepares each node for ranks; empty: none
+  std::vector<std::int64_t> limits;    // soft resource limits by number, as the user submitted the job with
   int min_gpus = 0, max_gpus = 0;
   int base_gpus =
       0;  // that the base of a movable job requests; where fewer are idle, from MIN up, training starts there
@@ -54,7 +55,8 @@ struct JobContext {
 
 // Reads and checks the environment. Throws Error when this is not a Slurm step or a variable has a bad value.
 JobContext read_context(std::vector<std::string> program);
-// Fills in the facts that only Slurm knows. Blocks, so call it at the start only. Throws Error.
+// Fills in the facts that only Slurm knows. Blocks, so call it at the start only. Throws Unanswered where it may
+// succeed later, and Error where it cannot.
 void complete(JobContext& context);
 
 // Whether this process is the launcher of a movable job, by its environment.

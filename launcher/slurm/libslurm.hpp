@@ -9,7 +9,7 @@
 #include <mutex>
 #include <string>
 
-#include "planner/core/error.hpp"
+#include "launcher/slurm/unanswered.hpp"
 
 namespace espalier::launcher {
 
@@ -31,9 +31,10 @@ inline void initialize() {
 
 inline std::string text(const char* chars) { return chars == nullptr ? "" : chars; }
 
-// Throws Error with Slurm's own words for errno.
+// Throws Unanswered with Slurm's own words for errno. Libslurm's errors do not tell a refusal from an answer that was
+// lost.
 [[noreturn]] inline void fail(const std::string& what) {
-  throw Error(what + ": " + slurm_strerror(errno) + " (" + std::to_string(errno) + ")");
+  throw Unanswered(what + ": " + slurm_strerror(errno) + " (" + std::to_string(errno) + ")");
 }
 
 }  // namespace espalier::launcher

@@ -114,6 +114,8 @@ std::optional<SlurmJob> load_job(JobId id) {
       job.state == SlurmJob::State::pending && espalier_slurm_limit_of(info.state_reason) != ESPALIER_LIMIT_NONE;
   job.beyond_partition =
       job.state == SlurmJob::State::pending && espalier_slurm_beyond_partition_time(info.state_reason);
+  job.configuring = job.state == SlurmJob::State::running &&
+                    ((info.job_state & JOB_CONFIGURING) != 0 || info.state_reason == WAIT_PROLOG);
   const auto nodes = expand_hosts(info.nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Holding holding{id, nodes[i], {}};

@@ -41,6 +41,8 @@ struct SlurmJob {
   std::vector<std::string> excluded = {};
   bool limited = false;           // it waits for a limit of its user, account or QOS, which several jobs share
   bool beyond_partition = false;  // it waits as its time limit is longer than its partition's MaxTime
+  // Running: its processes cannot start yet, as its nodes boot or a Prolog runs that Slurm knows of.
+  bool configuring = false;
 };
 
 struct ExtensionJob {

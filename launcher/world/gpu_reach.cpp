@@ -18,4 +18,20 @@ const wire::GpuIslands& GpuReach::of(const std::vector<Holding>& holdings) {
   return islands_;
 }
 
+wire::GpuIslands GpuReach::of_part(const std::vector<Holding>& holdings, const std::vector<Holding>& part) const {
+  wire::GpuIslands result;
+  for (const Holding& holding : holdings) {
+    const std::string key = islands_key({holding.node, holding.job});
+    const auto known = islands_.find(key);
+    if (known == islands_.end() || known->second.size() != holding.gpus.size()) continue;
+    std::vector<int> gpus = holding.gpus;
+    std::sort(gpus.begin(), gpus.end());
+    for (const Holding& left : part)
+      for (std::size_t place = 0; left.node == holding.node && left.job == holding.job && place < gpus.size(); ++place)
+        if (std::find(left.gpus.begin(), left.gpus.end(), gpus[place]) != left.gpus.end())
+          result[key].push_back(known->second[place]);
+  }
+  return result;
+}
+
 }  // namespace espalier::launcher

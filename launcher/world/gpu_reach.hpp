@@ -17,6 +17,9 @@ class GpuReach {
   // Of what the job holds; the rest is forgotten.
   const wire::GpuIslands& of(const std::vector<Holding>& holdings);
   const wire::GpuIslands& all() const { return islands_; }
+  // The same for a part of what the job holds, as the planner is told it: `part` has a place for each GPU that it
+  // names.
+  wire::GpuIslands of_part(const std::vector<Holding>& holdings, const std::vector<Holding>& part) const;
 
  private:
   wire::GpuIslands islands_;

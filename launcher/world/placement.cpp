@@ -56,7 +56,7 @@ wire::GpuJobs jobs_of(const WorldRequest& request) {
   return jobs;
 }
 
-std::string islands_key(const ServerId& server) { return server.node + "/" + std::to_string(server.job); }
+std::string islands_key(const ServerId& server) { return espalier::islands_key(server.node, server.job); }
 
 std::vector<std::string> step_command(JobId job, const std::string& node, int gpus, bool binds_cpus,
                                       const std::vector<std::string>& program) {

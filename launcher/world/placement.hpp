@@ -2,6 +2,7 @@
 #pragma once
 
 #include <compare>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,11 @@ struct WorldRequest {
   std::vector<Holding> holdings;  // of the anchor and all extensions the plan uses
   wire::GpuIslands islands = {};  // of those, as ranks have said
   std::vector<std::string> program;
-  std::vector<std::string> environment;  // "NAME=value", whole
-  std::string directory;                 // per-generation scratch
-  std::string network;                   // CIDR or empty
-  bool first = false;                    // generation 0: reads the step's stdin, and its exit code is the program's
+  std::vector<std::string> environment;   // "NAME=value", whole
+  std::string directory;                  // per-generation scratch
+  std::vector<std::int64_t> limits = {};  // soft resource limits of the ranks, as in Child::Traits
+  std::string network;                    // CIDR or empty
+  bool first = false;                     // generation 0: reads the step's stdin, and its exit code is the program's
 };
 
 // A job's presence on a node: there is one rank server for each. A node may hold several extensions of one job, and the

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 
+#include "launcher/world/restart_wait.hpp"
 #include "launcher/world/served_ranks.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/messages.hpp"
@@ -15,9 +17,6 @@ namespace espalier::launcher {
 namespace {
 
 constexpr int kMissedHeartbeats = 10;
-// A server that ended is started again after the first of these times, then after twice as long, up to the second:
-// Slurm may refuse steps for a while, and thousands of them at once would be a burden to it.
-constexpr wire::Loop::Milliseconds kRestart{300}, kLongestRestart{5000};
 
 void write_all(int descriptor, const std::string& bytes) {
   for (std::size_t done = 0; done < bytes.size();) {
@@ -54,12 +53,13 @@ bool RankServers::left() const {
 
 void RankServers::start() {
   for (const Holding& holding : settings_.holdings)
-    if (!holding.gpus.empty()) launch({holding.node, holding.job}, static_cast<int>(holding.gpus.size()));
+    if (!holding.gpus.empty()) launch({holding.node, holding.job}, static_cast<int>(holding.gpus.size()), true);
 }
 
-// On this node a child, elsewhere a step of the anchor.
-void RankServers::launch(const ServerId& id, int gpus) {
-  const bool here = id.node == settings_.node;
+// The anchor's rank server on this node is a child of the launcher. Every other rank server is a step of its Slurm job,
+// so that it sees that job's GPUs only.
+void RankServers::launch(const ServerId& id, int gpus, bool waits) {
+  const bool here = id.node == settings_.node && id.job == settings_.anchor;
   const std::string program = (std::filesystem::path(settings_.launcher).parent_path() / "espalier-ranks").string();
   std::vector<std::string> command{program, "--with-launcher"};
   auto environment = settings_.environment;
@@ -72,6 +72,9 @@ void RankServers::launch(const ServerId& id, int gpus) {
   if (here) {
     environment.push_back("SLURM_JOB_ID=" + std::to_string(id.job));
     environment.push_back("SLURMD_NODENAME=" + id.node);
+    // Which GPUs of the node are the job's; Slurm tells a step of its own the same.
+    for (const char* name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE"})
+      if (const char* value = std::getenv(name)) environment.push_back(std::string(name) + "=" + value);
   } else {
     command = {settings_.launcher, "step", "--"};
     const auto step = step_command(id.job, id.node, gpus, settings_.binds_cpus, {program});
@@ -81,6 +84,7 @@ void RankServers::launch(const ServerId& id, int gpus) {
   server.gpus = gpus;
   Child::Traits traits;
   traits.keeps_stdin = here;  // of rank 0, which is on this node
+  if (!waits) traits.refused = [this, id, gpus](const std::string& why) { not_started(id, gpus, why); };
   server.child =
       std::make_unique<Child>(loop_, command, clean_environment(environment), traits, [this, id, gpus](int status) {
         if (!ending_) ended(id, gpus, exit_code(status));
@@ -93,25 +97,62 @@ void RankServers::ended(const ServerId& id, int gpus, int code) {
     lose(id, "the rank server on " + id.node + " ended with code " + std::to_string(code));
   Server& server = servers_.at(id);
   server.refuses = code == wire::kCannotRun;
-  if (server.refuses && !server.leaves) return;
-  const auto wait = std::min(kRestart * (1 << std::min(server.failures++, 5)), kLongestRestart);
-  server.restart = loop_.after(server.leaves ? wire::Loop::Milliseconds(0) : wait, [this, id, gpus] {
-    if (servers_.at(id).leaves) return void(servers_.erase(id));
-    try {
-      launch(id, gpus);
-    } catch (const Error& error) {
-      spdlog::warn("espalier: launch: {}; no ranks can run on {}", error.what(), id.node);
-    }
+  if (!server.leaves && (server.refuses || server.away)) return;
+  restart_later(id, gpus);
+}
+
+void RankServers::restart_later(const ServerId& id, int gpus) {
+  Server& server = servers_.at(id);
+  const auto wait = server.leaves ? wire::Loop::Milliseconds(0) : restart_wait(server.failures++);
+  server.restart = loop_.after(wait, [this, id, gpus] {
+    Server& due = servers_.at(id);
+    if (due.leaves) return void(servers_.erase(id));
+    due.restart.reset();
+    try_launch(id, gpus);
   });
 }
 
-void RankServers::serve(const ServerId& id, int gpus) {
-  if (const auto at = servers_.find(id); at != servers_.end() && at->second.child) return;  // the keeper came back
+void RankServers::try_launch(const ServerId& id, int gpus) {
   try {
-    launch(id, gpus);
+    launch(id, gpus, false);
   } catch (const Error& error) {
-    spdlog::warn("espalier: launch: {}; no ranks can run on {}", error.what(), id.node);
+    not_started(id, gpus, error.what());
   }
+}
+
+void RankServers::not_started(const ServerId& id, int gpus, const std::string& why) {
+  if (ending_) return;
+  const Server& server = servers_.at(id);
+  if (server.failures == 0 && !server.leaves)
+    spdlog::warn(
+        "espalier: launch: {}; no ranks can run on {} until its rank server starts, which is tried again; look at the "
+        "file system of {} and at the limit of processes on this node",
+        why, id.node, settings_.launcher);
+  if (server.leaves || !server.away) restart_later(id, gpus);
+}
+
+void RankServers::serve(const ServerId& id, int gpus) {
+  const auto at = servers_.find(id);
+  if (at != servers_.end() && (at->second.child || at->second.restart)) return;  // the keeper came back
+  try_launch(id, gpus);
+}
+
+void RankServers::withdraw(JobId job, const std::set<std::string>& nodes) {
+  for (auto& [id, server] : servers_) {
+    if (id.job != job) continue;
+    const bool was_away = std::exchange(server.away, nodes.contains(id.node));
+    if (server.away) server.restart.reset();
+    else if (was_away) restart_now(id);
+  }
+}
+
+// Nothing where it runs, or starts none again.
+void RankServers::restart_now(const ServerId& id) {
+  Server& server = servers_.at(id);
+  server.away = false;
+  if (server.connection || server.refuses || server.leaves || (server.child && server.child->running())) return;
+  server.failures = 0;
+  restart_later(id, server.gpus);
 }
 
 void RankServers::forget(JobId job) {
@@ -145,19 +186,17 @@ void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankS
     lose(id, "the rank server on " + id.node + " was lost");
   };
   connection->send(wire::Heartbeat{});
-  bool starts_ranks = false;  // they need the node's cores now; keep_spares() follows when their generation trains
-  for (const auto& [generation, world] : std::map(worlds_)) {
-    if (!world->uses(id)) continue;
-    starts_ranks = true;
-    world->came(id);
-  }
-  if (!starts_ranks) send_spares(server);
+  // Spares take the cores that starting ranks need. But ranks that are forked start sooner than as many that load.
+  const auto starts = [&id](const auto& one) { return one.second->uses(id); };
+  if ((spares_fork_ && server.gpus > 1) || std::none_of(worlds_.begin(), worlds_.end(), starts)) send_spares(server);
+  for (const auto& [generation, world] : std::map(worlds_))
+    if (world->uses(id)) world->came(id);
 }
 
 void RankServers::keep_spares(const std::vector<std::string>& program, const std::vector<std::string>& environment) {
   std::error_code ignored;
   spares_ =
-      wire::KeepSpares{0, program, environment, std::filesystem::current_path(ignored).string(), resource_limits()};
+      wire::KeepSpares{0, program, environment, std::filesystem::current_path(ignored).string(), settings_.limits};
   for (const auto& [id, server] : servers_) send_spares(server);
 }
 
@@ -165,12 +204,14 @@ void RankServers::send_spares(const Server& server) {
   if (!spares_ || !server.connection) return;
   wire::KeepSpares own = *spares_;
   own.count = server.gpus;
+  own.forks = spares_fork_;
   server.connection->send(own);
 }
 
 void RankServers::handle(const ServerId& id, const wire::Frame& frame) {
   if (frame.type == wire::Heartbeat::type) return;
   if (frame.type == wire::Notice::type) return noticed_(id.job);
+  if (frame.type == wire::SparesFork::type) return void(spares_fork_ = true);
   if (frame.type == wire::RankOutput::type) {
     const auto output = wire::from_frame<wire::RankOutput>(frame);
     return output_.post([this, id, output]() -> std::function<void()> {
@@ -194,7 +235,8 @@ void RankServers::lose(const ServerId& id, const std::string& why) {
     if (const auto lost = std::exchange(at->second.connection, nullptr)) lost->close();
   for (const auto& [generation, world] : std::map(worlds_))
     if (world->uses(id)) world->gone(id, why);
-  if (const auto at = servers_.find(id); at != servers_.end() && !at->second.child && !at->second.connection)
+  if (const auto at = servers_.find(id);
+      at != servers_.end() && !at->second.child && !at->second.connection && !at->second.restart)
     servers_.erase(at);  // that of an extension, which may be gone as well
 }
 
@@ -217,10 +259,13 @@ std::unique_ptr<Ranks> RankServers::run(const WorldRequest& request, RanksCallba
       at->second.connection->send(frame);
   };
   links.forget = [this, generation = request.generation] { worlds_.erase(generation); };
-  auto ranks = std::make_unique<ServedRanks>(loop_, request, settings_.start, std::move(links), std::move(callbacks));
+  WorldRequest limited = request;
+  limited.limits = settings_.limits;
+  auto ranks = std::make_unique<ServedRanks>(loop_, limited, settings_.start, std::move(links), std::move(callbacks));
   worlds_[request.generation] = ranks.get();
   for (const auto& [id, server] : servers_) {
     if (server.connection && ranks->uses(id)) ranks->came(id);
+    if (ranks->uses(id)) restart_now(id);  // it may have waited for long
     // Not at once: whoever called this does not have the ranks yet.
     if (server.refuses && ranks->uses(id))
       loop_.defer([this, id = id, generation = request.generation] {

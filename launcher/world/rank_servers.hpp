@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,8 @@ struct RankServersSettings {
   std::vector<std::string> environment;  // what a rank server needs to find the launcher
   std::vector<std::string> container;    // options of the container that ranks enter (container.hpp); empty: none
   std::chrono::milliseconds heartbeat{1000};
-  std::chrono::seconds start{60};  // a server that has not come by then is given up by the world that waits for it
+  std::vector<std::int64_t> limits;  // soft resource limits of ranks, as in Child::Traits
+  std::chrono::seconds start{60};    // a server that has not come by then is given up by the world that waits for it
 };
 
 class RankServers {
@@ -48,13 +50,16 @@ class RankServers {
   void serve(const ServerId& id, int gpus);
   // The extension leaves: a server of it that ends is not started again.
   void forget(JobId job);
+  // Slurm has taken these nodes, and no others, from `job`: they are down. A server there that ends is not started
+  // again until ranks are to run there, or Slurm says that the job has the node.
+  void withdraw(JobId job, const std::set<std::string>& nodes);
 
   // Starts the ranks of a generation, each as soon as its server is there. Calls none of `callbacks` before it returns.
   // Throws Error.
   std::unique_ptr<Ranks> run(const WorldRequest& request, RanksCallbacks callbacks);
   // From now on each server keeps as many spares of the program as it has GPUs (KeepSpares), also servers that come
-  // later and start no ranks at once. A server starts no more spares once it starts ranks of a generation: call this
-  // again when that generation trains, or was given up.
+  // later and start no ranks at once, or can fork several. A server starts no more spares once it starts ranks of a
+  // generation: call this again when that generation trains, or was given up.
   void keep_spares(const std::vector<std::string>& program, const std::vector<std::string>& environment);
   // For the end of the job: the servers are told to end; left() when those that this object has started have.
   void leave();
@@ -67,14 +72,20 @@ class RankServers {
     int gpus = 0;
     wire::ConnectionPtr connection;
     int missed = 0;                // heartbeats
-    int failures = 0;              // ends since it was last there
+    int failures = 0;              // ends, and failed starts, since it was last there
     bool loss_known = false;       // its connection is lost, and its process has not been seen to end since
+    bool away = false;             // Slurm has taken its node from the job
     bool leaves = false;           // it is not started again
     bool refuses = false;          // it said that no ranks can run there (kCannotRun); it is not started again either
     std::unique_ptr<Child> child;  // srun, or the server itself on this node
     wire::Watch restart;
   };
-  void launch(const ServerId& id, int gpus);
+  // `waits`: for the start of the server's program.
+  void launch(const ServerId& id, int gpus, bool waits);
+  void try_launch(const ServerId& id, int gpus);
+  void not_started(const ServerId& id, int gpus, const std::string& why);
+  void restart_later(const ServerId& id, int gpus);
+  void restart_now(const ServerId& id);
   void ended(const ServerId& id, int gpus, int code);
   void send_spares(const Server& server);
   void handle(const ServerId& id, const wire::Frame& frame);
@@ -89,6 +100,7 @@ class RankServers {
   BlockingThread output_;               // writes what ranks have written
   wire::Watch heartbeat_;
   std::optional<wire::KeepSpares> spares_;
+  bool spares_fork_ = false;  // a server has said so (SparesFork)
   bool ending_ = false;
 };
 

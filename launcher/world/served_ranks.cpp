@@ -5,7 +5,6 @@
 #include <csignal>
 #include <filesystem>
 
-#include "launcher/process/child.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/handshake.hpp"
 #include "planner/wire/messages.hpp"
@@ -31,7 +30,7 @@ ServedRanks::ServedRanks(wire::Loop& loop, const WorldRequest& request, std::chr
   request_.directory = request.directory;
   std::error_code error;
   request_.folder = std::filesystem::current_path(error).string();
-  request_.limits = resource_limits();
+  request_.limits = request.limits;
   request_.network = request.network;
   request_.first = request.first;
   const std::vector<int> devices = visible_places(request);

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <cctype>
 #include <cmath>
 
@@ -73,6 +75,14 @@ Record job_record(const Json& job) {
   if (job.contains("searched_lists"))
     record.push_back(
         {{"Lists", "searched"}, {"ListsBecause", text_or_null(job.at("searched_lists").get<std::string>())}});
+  else if (job.contains("own_lists")) {
+    const auto& own = job.at("own_lists");
+    const bool run = own.value("run", false);
+    record.push_back(
+        {{"Lists", run ? "own" : "none"},
+         {"ListsBecause", fmt::format("the program's --schedule FILE is for {} stages and {} micro-batches",
+                                      own.value("stages", 0), own.value("micro_batches", 0))}});
+  }
   if (job.contains("plan_trials"))
     record.push_back({{"PlansMeasured", std::to_string(job.at("plan_trials").value("measured", 0))},
                       {"PlanTrials", job.at("plan_trials").value("over", false) ? "over" : "open"}});

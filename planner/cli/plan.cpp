@@ -12,6 +12,7 @@ PlanReport study(const Arguments& arguments) {
   if (!arguments.schedule.empty()) {
     report.job.schedule = arguments.schedule;
     report.job.chunks = 0;
+    report.job.lists.clear();
     ElasticJob checked;
     set_schedule(checked, arguments.schedule, 0, "--schedule: ");
   }

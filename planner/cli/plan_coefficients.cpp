@@ -4,6 +4,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/iteration_profile.hpp"
+#include "planner/core/model/own_lists.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
 
@@ -23,8 +24,9 @@ double flops_of(const PlanJob& job) {
 
 JobCoefficients sizes_of(const PlanJob& job, const Site& site) {
   Training training = job.training;
-  training.in_parts = job.schedule != "1f1b";
+  training.in_parts = job.schedule != "1f1b" || !job.lists.empty();
   JobCoefficients sizes = model_sizes(job.shape, training, site.hardware.types.size());
+  sizes.own_lists = OwnLists::of(job.lists);
   for (double* bytes : {&sizes.param_bytes, &sizes.param_optim_bytes, &sizes.weight_bytes}) *bytes *= job.layer_scale;
   sizes.last.compute_layers *= layer_flops(job.shape) / flops_of(job);
   return sizes;

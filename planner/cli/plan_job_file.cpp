@@ -2,12 +2,15 @@
 
 #include <bit>
 #include <filesystem>
+#include <fstream>
 
 #include "planner/cli/hugging_face_config.hpp"
 #include "planner/core/error.hpp"
+#include "planner/core/model/own_lists.hpp"
 #include "planner/core/model/published_models.hpp"
 #include "planner/core/pipeline/generate.hpp"
 #include "planner/core/pipeline_form.hpp"
+#include "planner/core/text_limits.hpp"
 #include "planner/wire/toml_keys.hpp"
 
 namespace espalier::cli {
@@ -67,6 +70,7 @@ class JobFile {
     known["accuracy"] = toml_one_of(path_, "accuracy", accuracy_, {"bitwise", "relaxed"});
     known["precision"] = toml_one_of(path_, "precision", job_.precision, {"fp32", "bf16"});
     known["schedule"] = toml_text(path_, "schedule", job_.schedule, false);
+    known["lists"] = toml_text(path_, "lists", lists_, false);
     known["tied"] = toml_truth(path_, "tied", tied_);
     known["recompute"] = toml_truth(path_, "recompute", job_.training.recompute);
     known["zero1"] = toml_truth(path_, "zero1", job_.training.zero1);
@@ -146,12 +150,26 @@ class JobFile {
     if (job_.min_gpus > job_.max_gpus) fail("min_gpus", "is larger than max_gpus");
     job_.accuracy = accuracy_ == "bitwise" ? Accuracy::bitwise : Accuracy::relaxed;
     job_.training.bytes = bytes_of(job_.precision);
+    if (has("lists")) lists();
     try {
       ElasticJob checked;
-      set_schedule(checked, job_.schedule, job_.chunks, "");
+      set_schedule(checked, job_);
     } catch (const Error& error) {
       fail(has("chunks") && !has("schedule") ? "chunks" : "schedule", error.what());
     }
+  }
+
+  void lists() {
+    if (has("chunks")) fail("chunks", "not beside lists, which have their own");
+    std::ifstream in(std::filesystem::path(path_).parent_path() / lists_, std::ios::binary);
+    if (!in) fail("lists", lists_ + ": cannot be read");
+    try {
+      job_.lists = read_text(in, kMostOwnLists);
+      OwnLists::of(job_.lists);
+    } catch (const Error& error) {
+      fail("lists", lists_ + ": " + error.what());
+    }
+    if (job_.lists.empty()) fail("lists", lists_ + ": the file is empty; write one row for each rank");
   }
 
   void measured() {
@@ -178,7 +196,7 @@ class JobFile {
   const toml::value root_;
   PlanJob job_;
   ModelShape given_;
-  std::string config_, accuracy_ = "relaxed";
+  std::string config_, lists_, accuracy_ = "relaxed";
   bool tied_ = false;
 };
 
@@ -202,6 +220,14 @@ void set_schedule(ElasticJob& job, const std::string& schedule, int chunks, cons
   } catch (const Error& error) {
     throw Error(where + error.what());
   }
+}
+
+void set_schedule(ElasticJob& job, const PlanJob& file) {
+  const auto own = OwnLists::of(file.lists);
+  if (!own) return set_schedule(job, file.schedule, file.chunks, "");
+  const PipelineForm beside = own->form_beside(file.schedule);
+  set_schedule(job, beside.schedule(), beside.chunks, "");
+  job.parallel.lists = file.lists;
 }
 
 PlanJob read_plan_job(const std::string& path) { return JobFile(path).read(); }

@@ -30,6 +30,7 @@ struct PlanJob {
   // Pipeline schedule, by name or "auto", and chunks of each stage (0: what the schedule has).
   std::string schedule = "1f1b";
   int chunks = 0;
+  std::string lists;  // CSV of the plans that have its stages and micro-batches (model/own_lists.hpp); empty: none
   // Share of its peak (GpuType::tflops) that a GPU's computation reaches. Used if nothing was
   // measured.
   double utilization = 0;
@@ -40,6 +41,8 @@ struct PlanJob {
 // Writes schedule and chunks into the job as a program would report them. Throws Error, beginning with `where`, when
 // there is no such schedule or it cannot have so many chunks.
 void set_schedule(ElasticJob& job, const std::string& schedule, int chunks, const std::string& where);
+// The file's, with its lists.
+void set_schedule(ElasticJob& job, const PlanJob& file);
 
 // Throws Error, naming file, line and key.
 PlanJob read_plan_job(const std::string& path);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/core/model/own_lists.hpp"
+
 namespace espalier::cli {
 namespace {
 
@@ -43,6 +45,12 @@ double PlanReport::efficiency(const PlannedCount& planned) const {
 double memory_share(const StagePrediction& stage) { return stage.memory.peak / stage.capacity; }
 double memory_share(const PlannedCount& planned) { return memory_share(fullest(planned)); }
 
+std::string schedule_of(const PlanReport& report, const Plan& plan) {
+  const auto& own = report.coefficients.job.own_lists;
+  if (own && own->run_on(plan)) return "own-lists";
+  return plan.schedule.empty() ? "1f1b" : plan.schedule;
+}
+
 Record plan_record(const PlanReport& report, const PlannedCount& planned) {
   if (!planned.plan)
     return {{{"GPUs", std::to_string(planned.gpus)}, {"Plan", "(null)"}}, {{"Reason", planned.why_not}}};
@@ -53,7 +61,7 @@ Record plan_record(const PlanReport& report, const PlannedCount& planned) {
        {"UsedGPUs", std::to_string(planned.plan->gpu_count())},
        {"Plan", plan_text(plan)},
        {"Layers", layers_text(plan)},
-       {"Schedule", planned.plan->schedule.empty() ? "1f1b" : planned.plan->schedule},
+       {"Schedule", schedule_of(report, *planned.plan)},
        {"Chunks", std::to_string(std::max<std::size_t>(1, planned.plan->chunks.size() / planned.plan->stages.size()))},
        {"MicroBatches", std::to_string(planned.plan->micro_batches)}},
       {{"StepTime", number_text(planned.seconds(), 4)},

@@ -39,6 +39,9 @@ std::string plan_table(const PlanReport& report);
 std::string plan_drawing(const PlannedCount& planned);
 std::string drawing_legend(double usable_memory);  // `usable_memory`: Hardware::memory_share
 
+// That the plan runs, by name; "own-lists": the job's.
+std::string schedule_of(const PlanReport& report, const Plan& plan);
+
 Record plan_record(const PlanReport& report, const PlannedCount& planned);
 Json plan_json(const PlanReport& report);
 

@@ -51,7 +51,7 @@ class Study {
         const std::optional<Plan>& present)
       : file_(job), site_(site), coefficients_(coefficients), order_(order) {
     job_.accuracy = job.accuracy;
-    set_schedule(job_, job.schedule, job.chunks, "");
+    set_schedule(job_, job);
     job_.plan = present;
     if (!present) return;
     const GpuId first = present->ranks().front();
@@ -163,7 +163,7 @@ std::optional<Plan> present_plan(const PlanJob& job, const Site& site, const std
                                    job.present->micro_batches, gpus, job.present->tp);
     // "auto" names no schedule of the step that was measured: 1F1B.
     ElasticJob measured;
-    set_schedule(measured, job.schedule, job.chunks, "");
+    set_schedule(measured, job);
     return job.schedule == kAutomaticSchedule ? plan : in_its_form(plan, {}, measured);
   } catch (const Error& error) {
     throw Error(job.path + ": present: " + error.what());

@@ -35,10 +35,10 @@ std::string degree(const Plan& plan, Of of) {
   return of(*low) == of(*high) ? fmt::format("{}", of(*low)) : fmt::format("{}-{}", of(*low), of(*high));
 }
 
-std::string degrees(const Plan& plan) {
-  std::string schedule;
-  if (!plan.schedule.empty()) schedule = " " + plan.schedule;
-  if (plan.schedule == "interleaved" || plan.schedule == "gpipe")
+std::string degrees(const PlanReport& report, const Plan& plan) {
+  const std::string name = schedule_of(report, plan);
+  std::string schedule = plan.schedule.empty() && name == "1f1b" ? "" : " " + name;
+  if (name == "interleaved" || name == "gpipe")
     schedule += fmt::format("-{}", std::max<std::size_t>(1, plan.chunks.size() / plan.stages.size()));
   return fmt::format("pp{}/dp{}/tp{}{}", plan.stages.size(),
                      degree(plan, [](const Stage& s) { return s.replicas.size(); }),
@@ -69,13 +69,13 @@ std::string line_of(const PlanReport& report, const PlannedCount& planned) {
   const char* mark = planned.measured ? "" : "~";
   const char* compared = planned.measured && report.base().measured ? "" : "~";
   const int used = planned.plan->gpu_count();
-  return fmt::format("{:>5}  {:<20} {:>5} {:>10} {:>11} {:>8} {:>11} {:>8}{}\n", planned.gpus, degrees(*planned.plan),
-                     planned.plan->micro_batches, fmt::format("{}{:.4g}", mark, planned.seconds()),
-                     fmt::format("{}{:.0f}", mark, report.tokens_per_second(planned)),
-                     fmt::format("{}{:.2f}", compared, report.speedup(planned)),
-                     fmt::format("{}{:.0f}%", compared, 100 * report.efficiency(planned)),
-                     fmt::format("~{:.0f}%", 100 * memory_share(planned)),
-                     used < planned.gpus ? fmt::format("  uses {}", used) : "");
+  return fmt::format(
+      "{:>5}  {:<20} {:>5} {:>10} {:>11} {:>8} {:>11} {:>8}{}\n", planned.gpus, degrees(report, *planned.plan),
+      planned.plan->micro_batches, fmt::format("{}{:.4g}", mark, planned.seconds()),
+      fmt::format("{}{:.0f}", mark, report.tokens_per_second(planned)),
+      fmt::format("{}{:.2f}", compared, report.speedup(planned)),
+      fmt::format("{}{:.0f}%", compared, 100 * report.efficiency(planned)),
+      fmt::format("~{:.0f}%", 100 * memory_share(planned)), used < planned.gpus ? fmt::format("  uses {}", used) : "");
 }
 
 }  // namespace

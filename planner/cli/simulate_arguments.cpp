@@ -120,6 +120,7 @@ void set_swept(SimulateArguments& arguments, const std::string& key, const std::
   const std::string option = "--sweep " + key;
   if (key == "bandwidth") arguments.bandwidth = real(option, value, 1e-4, 100);
   else if (key == "elastic-share") arguments.workload.elastic_share = real(option, value, 0, 1);
+  else if (key == "movable") arguments.workload.movable_share = real(option, value, 0, 1);
   else if (key == "load") arguments.workload.load = real(option, value, 0.01, 100);
   else if (key == "scale") arguments.workload.scale = real(option, value, 1e-6, 1e6);
   else if (key == "mix") arguments.workload.mix = mix(value);
@@ -132,9 +133,10 @@ void set_swept(SimulateArguments& arguments, const std::string& key, const std::
   else if (key == "seed") arguments.workload.seed = static_cast<std::uint64_t>(real(option, value, 0, 1e9));
   else if (key == "trace") arguments.trace = value;
   else
-    throw UsageError("--sweep: \"" + key +
-                     "\" cannot be swept; use bandwidth, load, scale, mix, elastic-share, lambda, short-first, trade, "
-                     "objective, queue, trace, error or seed");
+    throw UsageError(
+        "--sweep: \"" + key +
+        "\" cannot be swept; use bandwidth, load, scale, mix, elastic-share, movable, lambda, short-first, "
+        "trade, objective, queue, trace, error or seed");
 }
 
 std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& words, std::string& help) {
@@ -142,7 +144,7 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
                "espalier simulate");
   SimulateArguments result;
   std::string policy, from, to, busiest, mapping, job_mix, queue, scale, load, lambda, error, bandwidth, sweep, seed,
-      trace_gpus, short_first, trade, elastic_share, elastic_gpus, types, aim, deadlines;
+      trace_gpus, short_first, trade, idle_seconds, elastic_share, elastic_gpus, movable, types, aim, deadlines;
   app.add_option("--cluster", result.cluster,
                  "nodes, GPUs and switches: a file, " + preset_names() + ", or slurm: this one");
   app.add_option("--trace", result.trace, "jobs: a file, which may be gzipped");
@@ -165,6 +167,8 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   app.add_option("--mix", job_mix, "of sizes, S:M:L or S:M:L:XL (3:1:1)");
   app.add_option("--elastic-share", elastic_share, "share of the jobs that are elastic, chosen at random (1)");
   app.add_option("--elastic-gpus", elastic_gpus, "of the jobs of these GPU counts alone, as 32,64; the others are not");
+  app.add_option("--movable", movable,
+                 "share of the elastic jobs that are movable under espalier and arena-anchored (0)");
   app.add_option("--mapping", mapping, "kinds of jobs at random, or the nearest by gpus");
   app.add_option("--queue", queue, "order of the base queue: fifo, sjf, backfill or slurm (fifo)");
   app.add_option("--lambda", lambda, "boldness of scale-outs (1)");
@@ -176,6 +180,8 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
       "LOW:HIGH: each job has a deadline, at so many times its time alone on its own GPUs, drawn by the seed");
   app.add_option("--short-first", short_first,
                  "of espalier: how much jobs with little work left come first, from 0 to 4 (1)");
+  app.add_option("--idle-seconds", idle_seconds,
+                 "of espalier: how long idle GPUs are taken to stay idle, instead of a forecast from submissions");
   app.add_option("--error", error, "deviation of what policies know of jobs, as 0.1 (0)");
   app.add_option("--bandwidth", bandwidth, "factor on the bandwidth between nodes (1)");
   app.add_option("--sweep", sweep, "KEY=V1,V2,...: once for each value");
@@ -211,6 +217,7 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   if (!job_mix.empty()) result.workload.mix = mix(job_mix);
   if (!elastic_share.empty()) result.workload.elastic_share = real("--elastic-share", elastic_share, 0, 1);
   if (!elastic_gpus.empty()) result.workload.elastic_gpus = gpu_counts(elastic_gpus);
+  if (!movable.empty()) result.workload.movable_share = real("--movable", movable, 0, 1);
   if (!types.empty()) result.workload.types = asked_types(types);
   if (!result.profile.empty() && !result.jobs.empty())
     throw UsageError("--profile: not beside --jobs; leave one of them out");
@@ -220,11 +227,19 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   if (!load.empty()) result.workload.load = real("--load", load, 0.01, 100);
   if (!lambda.empty()) result.lambda = real("--lambda", lambda, 0, 100);
   if (!trade.empty()) result.trade = real("--trade", trade, 0, 100);
+  if (!idle_seconds.empty()) result.idle_seconds = real("--idle-seconds", idle_seconds, 0, 1e9);
   if (!short_first.empty()) result.short_first = real("--short-first", short_first, 0, 4);
   if (!aim.empty()) result.objective = objective("--objective", aim);
   if (!deadlines.empty()) set_deadlines(result.workload, deadlines);
   if (!error.empty()) result.prediction_error = real("--error", error, 0, 1);
   if (!bandwidth.empty()) result.bandwidth = real("--bandwidth", bandwidth, 1e-4, 100);
+  const bool moves = std::any_of(result.policies.begin(), result.policies.end(), [](const std::string& name) {
+    return name == "espalier" || name == "arena-anchored";
+  });
+  if (!movable.empty() && !moves)
+    throw UsageError(
+        "--movable: only the policies espalier and arena-anchored move bases; name one in --policy, or leave --movable "
+        "out");
   if (!sweep.empty()) {
     const std::size_t equals = sweep.find('=');
     if (equals == std::string::npos || equals + 1 == sweep.size())

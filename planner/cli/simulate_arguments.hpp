@@ -36,6 +36,7 @@ struct SimulateArguments {
   std::optional<double> short_first;       // for the policy espalier
   std::optional<double> trade;             // likewise
   std::optional<ObjectiveKind> objective;  // likewise; nullopt: the configuration's, else jct
+  std::optional<double> idle_seconds;      // for the policy espalier; nullopt: a forecast, or as the configuration says
   double bandwidth = 1;                    // factor on the bandwidth between nodes
   std::optional<Sweep> sweep;
   bool json = false, latency = false, quiet = false;

@@ -1,5 +1,6 @@
 // The results of a simulation as JSON. The same inputs give the same bytes, so nothing depends on
 // the machine unless latencies are asked for.
+#include <algorithm>
 #include <cmath>
 
 #include "planner/cli/simulate_study.hpp"
@@ -58,6 +59,10 @@ nlohmann::json study_json(const Study& study) {
                       {"policies", nlohmann::json::array()}};
   for (const sim::DamagedRow& row : study.trace.damaged)
     json["damaged_rows"].push_back({{"line", row.line}, {"why", row.why}});
+  const bool movable = study.arguments.workload.movable_share > 0;
+  if (movable)
+    json["movable_jobs"] = std::count_if(study.workload.jobs.begin(), study.workload.jobs.end(),
+                                         [](const sim::SimulatedJob& job) { return job.movable; });
   if (study.bound)
     json["bound"] = {{"avg_jct_s", seconds(study.bound->seconds())},
                      {"one_machine_s", seconds(study.bound->one_machine)},
@@ -91,6 +96,13 @@ nlohmann::json study_json(const Study& study) {
                                  {"elastic", job.elastic},
                                  {"most_gpus", job.most_gpus},
                                  {"redeployments", job.redeployments}});
+    if (movable)
+      for (std::size_t j = 0; j < run.jobs.size(); ++j) {
+        auto& listed = one["job_list"][j];
+        listed["movable"] = study.workload.jobs[j].movable;
+        listed["started_smaller"] = run.jobs[j].started_smaller;
+        listed["moves"] = run.jobs[j].moves;
+      }
     json["policies"].push_back(std::move(one));
   }
   return json;

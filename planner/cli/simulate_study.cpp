@@ -82,10 +82,12 @@ sim::PolicyOptions options_of_policies(const SimulateArguments& arguments, const
   options.trade = arguments.trade;
   options.short_first = arguments.short_first;
   options.objective = arguments.objective;
+  options.idle_seconds = arguments.idle_seconds;
   if (!arguments.config.empty()) {
     const wire::Config config = wire::load_config(arguments.config);
     options.scheduler = wire::scheduler_options(config);
     options.most_gpus = config.max_gpus;
+    options.migrate_gain = config.migrate_gain;
     options.flextrain = wire::flextrain_options(config);
     options.anchored = wire::arena_options(config);
     options.lambda = options.scheduler->lambda;

@@ -68,6 +68,8 @@ std::string study_table(const Study& study) {
   const bool latency = study.arguments.latency;
   const bool mixed = !study.summaries.empty() && study.summaries.front().elastic_jobs < study.summaries.front().jobs;
   if (mixed) rows[0].insert(rows[0].end(), {"elastic", "their JCT", "vs fifo", "others' queueing", "to fifo's"});
+  const bool movable = study.arguments.workload.movable_share > 0;
+  if (movable) rows[0].insert(rows[0].end(), {"smaller starts", "base moves"});
   if (study.bound) {
     rows[0].push_back("over bound");
     std::vector<std::string>& row =
@@ -88,6 +90,11 @@ std::string study_table(const Study& study) {
           rows.back().end(),
           {std::to_string(one.elastic_jobs), duration(one.elastic_jct), fmt::format("{:.3f}x", one.elastic_jct_ratio),
            duration(one.others_queueing), fmt::format("{:.3f}", one.others_queueing_ratio)});
+    if (movable) {
+      int smaller = 0, moves = 0;
+      for (const sim::JobOutcome& job : study.runs[i].jobs) smaller += job.started_smaller, moves += job.moves;
+      rows.back().insert(rows.back().end(), {std::to_string(smaller), std::to_string(moves)});
+    }
     if (study.bound) rows.back().push_back(fmt::format("{:.2f}", one.avg_jct / study.bound->seconds()));
     if (!latency) continue;
     for (const double share : {0.5, 0.9, 0.99})

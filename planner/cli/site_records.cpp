@@ -3,6 +3,7 @@
 #include <map>
 
 #include "planner/cli/records.hpp"
+#include "planner/core/hostlist.hpp"
 
 namespace espalier::cli {
 
@@ -36,9 +37,17 @@ Record node_record(const Json& node) {
         {{"Slow", "computes at " + std::to_string(std::lround(100 * slow.at("share").get<double>())) +
                       "% of its like, as " + std::to_string(jobs) + (jobs == 1 ? " job measured" : " jobs measured")}});
   }
+  if (node.contains("slow_links")) {
+    const Json& slow = node.at("slow_links");
+    const int jobs = slow.at("jobs");
+    record.push_back(
+        {{"SlowLinks", "to " + fold_hosts(slow.at("to").get<std::vector<std::string>>()) + " at " +
+                           std::to_string(std::lround(100 * slow.at("share").get<double>())) + "% of their like, as " +
+                           std::to_string(jobs) + (jobs == 1 ? " job measured" : " jobs measured")}});
+  }
   if (const int jobs = node.value("unfit_for", 0); jobs > 0)
     record.push_back({{"Unfit", "workers of " + std::to_string(jobs) + (jobs == 1 ? " job" : " jobs") +
-                                    " died there again and again within the last hour"}});
+                                    " died there again and again within the last hour, or its GPUs have errors"}});
   if (const std::string fault = node.value("unhealthy", ""); !fault.empty()) record.push_back({{"Health", fault}});
   return record;
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "planner/core/job.hpp"
+#include "planner/core/node_list.hpp"
 
 namespace espalier {
 
@@ -37,13 +38,18 @@ struct WaitingJob {
   JobId id = 0;
   int gpus = 0;                          // in total
   int nodes = 1;                         // minimum node count
-  std::vector<std::string> only_nodes;   // required node list, sorted; empty: any
+  NodeList only_nodes;                   // where it may run, sorted; empty: anywhere
   std::optional<double> expected_start;  // seconds, the clock of PlanningInput::now
   double priority = 0;                   // Slurm's; higher is served first
   // The job is new. Slurm may start it, or preempt extensions for it, in a moment. If the planner
   // reclaimed other extensions at the same time, two jobs would lose GPUs instead of one.
   bool left_to_slurm = false;
   int tasks = 1;  // of a job array: how many like this one wait
+  // Slurm itself takes extensions back for it.
+  bool slurm_preempts = false;
+  // Slurm, which preempts extensions, has looked at it for a while and starts it at `expected_start` all the same. So
+  // it lacks something other than GPUs, or jobs before it get these GPUs first.
+  bool starts_later = false;
 };
 
 struct ClusterView {

@@ -71,6 +71,30 @@ std::map<std::string, int> gpu_counts(const std::string& text) {
   return counts;
 }
 
+std::vector<SharedGres> shared_gres(const std::string& text) {
+  std::vector<SharedGres> found;
+  for (std::string entry : entries(text)) {
+    if (entry.starts_with("gres:")) entry.erase(0, 5);
+    if (!entry.starts_with("shard:") && !entry.starts_with("mps:")) continue;
+    std::string each;
+    if (const auto open = entry.find('('); open != std::string::npos) {
+      each = entry.substr(open + 1, entry.find(')', open) - open - 1);
+      entry.erase(open);
+    }
+    SharedGres& one = found.emplace_back();
+    const std::string count = entry.substr(entry.rfind(':') + 1);
+    if (!count.empty() && count.find_first_not_of("0123456789") == std::string::npos) one.used = number(count, text);
+    if (each.find_first_not_of("0123456789/,") != std::string::npos) continue;  // "IDX:N/A"
+    for (std::size_t begin = 0; begin < each.size();) {
+      const std::size_t end = std::min(each.find(',', begin), each.size());
+      const std::string pair = each.substr(begin, end - begin);
+      one.by_gpu.push_back(number(pair.substr(0, pair.find('/')), text));
+      begin = end + 1;
+    }
+  }
+  return found;
+}
+
 bool is_gpu_slice(const std::string& type) {
   for (std::size_t at = type.find("g."); at != std::string::npos; at = type.find("g.", at + 1)) {
     const std::size_t end = type.find_first_not_of("0123456789", at + 2);

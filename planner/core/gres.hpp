@@ -33,6 +33,17 @@ std::map<std::string, int> gpu_counts(const std::string& text);
 // Whether a type names a slice of a GPU, as NVIDIA's MIG and Slurm's AutoDetect do: "a100_1g.5gb", "1g.10gb".
 bool is_gpu_slice(const std::string& type);
 
+// GPUs that jobs share: an entry "shard" or "mps" of what a node has in use.
+struct SharedGres {
+  int used = 0;             // in all
+  std::vector<int> by_gpu;  // of each GPU; empty: Slurm does not tell
+  bool operator==(const SharedGres&) const = default;
+};
+
+// "gpu:h100:0(IDX:N/A),shard:h100:5(4/8,1/8)", as newer Slurms write it, or "shard:5". Throws Error as parse_gpu_gres
+// does.
+std::vector<SharedGres> shared_gres(const std::string& text);
+
 // The type whose GPUs of a node are lent: of several, the one with the most GPUs, then the first by name. Slices are
 // never lent. nullopt: none is. `gres`: the node's text.
 std::optional<std::string> lent_type(const std::string& gres);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -60,6 +61,11 @@ struct Holding {
   bool operator==(const Holding&) const = default;
 };
 
+// By "node/job" (islands_key): of the GPUs that a Slurm job has on a node, in the order of Slurm's indices, those with
+// the same number reach each other's memory. Not there: all do, or no rank has run there.
+using GpuIslands = std::map<std::string, std::vector<int>>;
+std::string islands_key(const std::string& node, JobId job);
+
 struct ElasticJob {
   JobId id = 0;
   std::uint32_t uid = 0;
@@ -82,8 +88,9 @@ struct ElasticJob {
   std::int64_t total_steps = 0;
   bool held = false;               // by `espalier hold`: no growth
   std::optional<Profile> profile;  // the newest profile of `plan`
-  // The job's workers died repeatedly on these GPUs; it should get other GPUs.
+  // The job's workers died repeatedly on these GPUs, or they have errors; it should get other GPUs.
   std::vector<GpuId> unfit;
+  GpuIslands gpu_islands;  // as its ranks have said
 };
 
 }  // namespace espalier

@@ -150,10 +150,11 @@ void to_json(Json& json, const ParallelLimits& limits) {
           {"first", limits.first ? Json(*limits.first) : Json(nullptr)}};
   if (limits.chunks != 0) json["chunks"] = limits.chunks;
   if (limits.v_shaped) json["v_shaped"] = true;
+  if (!limits.lists.empty()) json["lists"] = limits.lists;
 }
 void from_json(const Json& json, ParallelLimits& limits) {
   const Fields fields(json, "parallel",
-                      {"pp", "dp", "tp", "micro_batches", "tp_degrees", "first", "chunks", "v_shaped"});
+                      {"pp", "dp", "tp", "micro_batches", "tp_degrees", "first", "chunks", "v_shaped", "lists"});
   fields.get("pp", limits.pp);
   fields.get("dp", limits.dp);
   fields.get("tp", limits.tp);
@@ -167,6 +168,8 @@ void from_json(const Json& json, ParallelLimits& limits) {
   fields.get_if_there("chunks", limits.chunks);
   limits.v_shaped = false;
   fields.get_if_there("v_shaped", limits.v_shaped);
+  limits.lists.clear();
+  fields.get_if_there("lists", limits.lists);
 }
 
 void to_json(Json& json, const Holding& holding) {
@@ -276,12 +279,13 @@ void to_json(Json& json, const ElasticJob& job) {
           {"held", job.held},
           {"profile", job.profile ? Json(*job.profile) : Json(nullptr)},
           {"unfit", job.unfit}};
+  if (!job.gpu_islands.empty()) json["gpu_islands"] = job.gpu_islands;
 }
 void from_json(const Json& json, ElasticJob& job) {
-  const Fields fields(json, "job", {"id",           "uid",      "name",        "min_gpus", "max_gpus", "accuracy",
-                                    "model",        "plan",     "generation",  "phase",    "anchor",   "extensions",
-                                    "step_seconds", "step",     "total_steps", "held",     "profile",  "unfit",
-                                    "floor_gpus",   "deadline", "parallel",    "ranks_run"});
+  const Fields fields(json, "job", {"id",           "uid",      "name",        "min_gpus",  "max_gpus",   "accuracy",
+                                    "model",        "plan",     "generation",  "phase",     "anchor",     "extensions",
+                                    "step_seconds", "step",     "total_steps", "held",      "profile",    "unfit",
+                                    "floor_gpus",   "deadline", "parallel",    "ranks_run", "gpu_islands"});
   std::string accuracy, phase;
   fields.get("id", job.id);
   fields.get("uid", job.uid);
@@ -320,6 +324,8 @@ void from_json(const Json& json, ElasticJob& job) {
   }
   job.unfit.clear();
   if (fields.has("unfit")) fields.get("unfit", job.unfit);
+  job.gpu_islands.clear();
+  fields.get_if_there("gpu_islands", job.gpu_islands);
 }
 
 void to_json(Json& json, const NodeView& node) {

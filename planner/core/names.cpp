@@ -1,4 +1,4 @@
-// Names of the enumerations.
+// Names of the enumerations, and of servers in GpuIslands.
 #include <array>
 #include <string_view>
 
@@ -35,6 +35,8 @@ Enum value_of(const std::string& name, const std::array<std::string_view, N>& na
 }
 
 }  // namespace
+
+std::string islands_key(const std::string& node, JobId job) { return node + "/" + std::to_string(job); }
 
 std::string to_string(Accuracy value) { return name_of(value, kAccuracy); }
 std::string to_string(HandoffMethod value) { return name_of(value, kHandoffMethod); }

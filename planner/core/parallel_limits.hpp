@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "planner/core/plan.hpp"
@@ -21,6 +22,9 @@ struct ParallelLimits {
   int chunks = 0;
   // The chunks of a stage lie as a V: the model goes through the stages forward, then back. Needs chunks = 2.
   bool v_shaped = false;
+  // The user's own order of the stages' work, as CSV (model/own_lists.hpp). Plans with its stages, chunks and
+  // micro-batches run it. Empty: there is none, or it is too long to be told.
+  std::string lists = {};
   // The first plan. It is a structure: its GPUs are replaced by the job's, in the order of its ranks.
   std::optional<Plan> first;
   bool operator==(const ParallelLimits&) const = default;

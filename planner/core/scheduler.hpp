@@ -14,6 +14,7 @@
 #include "planner/core/model/coefficients.hpp"
 #include "planner/core/schedule/arena/options.hpp"
 #include "planner/core/schedule/flextrain/options.hpp"
+#include "planner/core/schedule/idle_forecast.hpp"
 #include "planner/core/schedule/move.hpp"
 #include "planner/core/schedule/objective.hpp"
 #include "planner/core/schedule/planning_basis.hpp"
@@ -91,9 +92,11 @@ struct SchedulerOptions {
   // Extensions go from one job to another whose benefit, multiplied so, is more than this many
   // times as high (schedule/trades.hpp). Below 1: never, as in the paper.
   double trade = 2;
-  // Estimates how many seconds `gpus` idle GPUs will stay idle. Empty: `idle_seconds`.
-  std::function<double(const PlanningInput&, int gpus)> likely_idle_seconds;
+  // How long idle GPUs are taken to stay idle, unless `idle_forecast` says more.
   double idle_seconds = 300;
+  // Forecasts it from PlanningInput::arrivals, with as_printed false. nullopt: `idle_seconds`, as always while
+  // submissions are not known for long enough.
+  std::optional<IdleForecastLimits> idle_forecast;
   // Fairness: a job's benefits are multiplied by this before they are compared. Empty: 1.
   std::function<double(const ElasticJob&)> discount;
   // Most scale-outs in one decision, which bounds its latency. The next decision uses the GPUs that

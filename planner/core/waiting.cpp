@@ -33,6 +33,34 @@ struct Place {
   int available() const { return static_cast<int>(supply.gpus.size()) + arriving; }
 };
 
+// On which of the places a job may run. Thousands of waiting jobs share a few lists of nodes: each list is looked
+// through once.
+class AllowedPlaces {
+ public:
+  explicit AllowedPlaces(const std::vector<Place>& places) : places_(places), all_(places.size(), true) {}
+
+  // By place. Valid until the next call.
+  const std::vector<bool>& of(const WaitingJob& job) {
+    const NodeList& only = job.only_nodes;
+    if (only.empty()) return all_;
+    ESPALIER_INVARIANT(std::is_sorted(only.begin(), only.end()));
+    const auto [at, fresh] = known_.try_emplace(only.identity());
+    if (!fresh) return at->second;
+    at->second.reserve(places_.size());
+    auto name = only.begin();  // both are sorted
+    for (const Place& place : places_) {
+      while (name != only.end() && *name < place.supply.node->name) ++name;
+      at->second.push_back(name != only.end() && *name == place.supply.node->name);
+    }
+    return at->second;
+  }
+
+ private:
+  const std::vector<Place>& places_;
+  std::vector<bool> all_;
+  std::map<const void*, std::vector<bool>> known_;
+};
+
 // The extensions to reclaim so that a number of GPUs is available on one node.
 struct Offer {
   Place* place = nullptr;
@@ -132,11 +160,11 @@ bool offer(Place& place, int need, bool as_printed, Offer& result) {
 
 // GPUs per node and number of nodes. Slurm's minimum node count can be too low for the GPUs that
 // one node has of those that the job may have.
-std::pair<int, int> per_node_need(const WaitingJob& job, const std::vector<Place>& places) {
+std::pair<int, int> per_node_need(const WaitingJob& job, const std::vector<Place>& places,
+                                  const std::vector<bool>& may) {
   int largest = 1;
-  for (const Place& place : places)
-    if (allowed(job, *place.supply.node))
-      largest = std::max(largest, static_cast<int>(place.supply.node->gpu_owner.size()));
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (may[i]) largest = std::max(largest, static_cast<int>(places[i].supply.node->gpu_owner.size()));
   const int nodes = std::max({1, job.nodes, (job.gpus + largest - 1) / largest});
   return {(job.gpus + nodes - 1) / nodes, nodes};
 }
@@ -191,12 +219,12 @@ std::vector<Place> open_places(const PlanningInput& input, const SchedulerOption
 }
 
 // The cheapest nodes for `job`. Empty: the job cannot start even if all extensions are given back.
-std::vector<Offer> choose(const WaitingJob& job, std::vector<Place>& places, int need, int nodes, bool as_printed) {
+std::vector<Offer> choose(std::vector<Place>& places, const std::vector<bool>& may, int need, int nodes,
+                          bool as_printed) {
   std::vector<Offer> offers;
-  for (Place& place : places) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
     Offer candidate;
-    if (allowed(job, *place.supply.node) && offer(place, need, as_printed, candidate))
-      offers.push_back(std::move(candidate));
+    if (may[i] && offer(places[i], need, as_printed, candidate)) offers.push_back(std::move(candidate));
   }
   if (static_cast<int>(offers.size()) < nodes) return {};
   std::partial_sort(offers.begin(), offers.begin() + nodes, offers.end(), [](const Offer& a, const Offer& b) {
@@ -209,11 +237,18 @@ std::vector<Offer> choose(const WaitingJob& job, std::vector<Place>& places, int
   return offers;
 }
 
-void limit_leases(const WaitingJob& job, std::vector<Place>& places, double now, const SchedulerOptions& options) {
-  const int minutes = job.expected_start ? lease_before(now, *job.expected_start, options) : 0;
-  for (Place& place : places)
-    if (allowed(job, *place.supply.node))
-      place.supply.lease_minutes = std::min(place.supply.lease_minutes, std::max(0, minutes));
+// Slurm tells no start of most jobs of a long queue: it looks at bf_max_job_test of them. Where it preempts extensions,
+// nothing has to be kept for those.
+int longest_lease(const WaitingJob& job, double now, const SchedulerOptions& options) {
+  if (job.expected_start) return std::max(0, lease_before(now, *job.expected_start, options));
+  return job.slurm_preempts && !job.left_to_slurm ? options.max_lease_minutes : 0;
+}
+
+void limit_leases(const WaitingJob& job, std::vector<Place>& places, const std::vector<bool>& may, double now,
+                  const SchedulerOptions& options) {
+  const int minutes = longest_lease(job, now, options);
+  for (std::size_t i = 0; i < places.size(); ++i)
+    if (may[i]) places[i].supply.lease_minutes = std::min(places[i].supply.lease_minutes, minutes);
 }
 
 void give_back(JobId waiting, bool for_limit, Place& place, const HeldExtension& held,
@@ -280,6 +315,7 @@ WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& op
                           const std::map<JobId, double>& worth) {
   auto places = open_places(input, options, worth);
   WaitingPlan plan;
+  AllowedPlaces allowed_places(places);
   auto waiting = input.cluster.waiting;
   std::sort(waiting.begin(), waiting.end(), [](const WaitingJob& a, const WaitingJob& b) {
     return std::tuple(-a.priority, a.id) < std::tuple(-b.priority, b.id);
@@ -290,15 +326,21 @@ WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& op
       serve_limit(job, counted->second, places, plan.reclaims);
       continue;
     }
-    ESPALIER_INVARIANT(std::is_sorted(job.only_nodes.begin(), job.only_nodes.end()));
-    const auto [need, nodes] = per_node_need(job, places);
+    const std::vector<bool>& may = allowed_places.of(job);
+    const auto [need, nodes] = per_node_need(job, places, may);
+    if (job.starts_later) {
+      limit_leases(job, places, may, input.now, options);
+      // No node may have the room, because other jobs lie in between: a base that moves makes it.
+      if (choose(places, may, need, nodes, options.as_printed).empty()) plan.unserved.push_back({job, need, nodes});
+      continue;
+    }
     int looks = 0;
     for (int left = std::max(1, job.tasks); left > 0 && looks < kMostLooks; ++looks) {
-      const auto chosen = choose(job, places, need, nodes, options.as_printed);
+      const auto chosen = choose(places, may, need, nodes, options.as_printed);
       const bool at_once =
           std::all_of(chosen.begin(), chosen.end(), [](const Offer& offer) { return offer.release.empty(); });
       if (chosen.empty() || (job.left_to_slurm && !at_once)) {
-        limit_leases(job, places, input.now, options);
+        limit_leases(job, places, may, input.now, options);
         if (chosen.empty() && !job.left_to_slurm) plan.unserved.push_back({job, need, nodes});
         break;
       }

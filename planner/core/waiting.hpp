@@ -42,9 +42,11 @@ struct WaitingPlan {
 // - It fits only with GPUs that extensions hold: the extensions with the least loss are reclaimed.
 //   On a node that is the set with the lowest sum of marginal benefit times GPUs; of equal sets the
 //   smallest.
-// - It does not fit: leases on its nodes must end before its expected start; without an expected
-//   start no lease is allowed there. The same holds when Slurm is about to choose extensions itself
-//   (`left_to_slurm`).
+// - It does not fit: leases on its nodes must end before its expected start. Without an expected start leases there are
+//   not limited where Slurm takes extensions back for it (`slurm_preempts`); elsewhere none is allowed. The same holds
+//   when Slurm is about to choose extensions itself (`left_to_slurm`; without an expected start no lease is allowed).
+// - It fits, but Slurm starts it later all the same (`starts_later`): leases on its nodes must end before that. Nothing
+//   is reserved or reclaimed for it. If it does not fit, it is among the unserved.
 // - It waits for a limit (PlanningInput::counted): extensions that count against the limit are reclaimed, the least
 //   loss first, until `gpus` of their GPUs are given back or none is left. Nothing is reserved for it.
 // Each waiting task of a job array is served as a job of its own, up to the first one that does not fit.

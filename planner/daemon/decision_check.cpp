@@ -32,7 +32,8 @@ std::string out_of_date(const Decision& decision, const PlanningInput& input, co
   if (job.unfit != was->unfit) return "its workers have died on other GPUs";
   if (decision.plan.gpu_count() > now.max_gpus && decision.plan.gpu_count() > was->plan->gpu_count())
     return "it may have " + std::to_string(now.max_gpus) + " GPUs at most now";
-  if (live.not_before > input.now) return "an earlier decision about the job has failed";
+  if (live.not_before > input.now && (live.failed_to_shrink || decision.kind != DecisionKind::shrink))
+    return "an earlier decision about the job has failed";
   for (const ExtensionRequest& request : decision.acquire)
     if (promised.contains(request.node)) return "GPUs of node " + request.node + " have been promised to another job";
   return "";

@@ -9,6 +9,7 @@
 #include "planner/core/error.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/printable.hpp"
+#include "planner/wire/links_field.hpp"
 
 namespace espalier {
 namespace {
@@ -199,6 +200,7 @@ void Gate::from_launcher(const wire::ConnectionPtr& link, const wire::Frame& fra
   };
   if (frame.type == wire::Status::type) {
     planner_.status(*job, wire::from_frame<wire::Status>(frame).job);
+    planner_.looked(*job, wire::links_of(frame));
   } else if (frame.type == wire::Transition::type) {
     const auto message = wire::from_frame<wire::Transition>(frame);
     own(message.job);

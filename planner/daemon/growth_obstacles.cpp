@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/hostlist.hpp"
@@ -113,6 +114,14 @@ std::vector<std::string> growth_obstacles(const JobView& live, const std::map<Jo
       list.push_back("the jobs of account " + lent->account + " have been lent " + std::to_string(lent->lent) +
                      " GPUs; [share] of espalier.toml allows " + std::to_string(lent->gpus));
   }
+  std::set<std::string> unfit;
+  for (const GpuId& gpu : job.unfit)
+    if (slurm->cluster.find(gpu.node) != nullptr) unfit.insert(gpu.node);
+  if (!unfit.empty())
+    list.push_back(
+        fold_hosts({unfit.begin(), unfit.end()}) +
+        ": its workers died there again and again, or GPUs there have errors; it gets no GPUs there for up to "
+        "an hour");
   int idle = 0;
   for (const NodeView& node : slurm->cluster.nodes) idle += node.idle_gpus();
   if (idle == 0) list.push_back("no GPU is idle");

@@ -18,6 +18,7 @@
 #include "planner/core/hostlist.hpp"
 #include "planner/core/topology/topology_text.hpp"
 #include "planner/daemon/clock.hpp"
+#include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/slurm.hpp"
 #include "planner/daemon/slurm_jobs.hpp"
 #include "planner/daemon/slurm_nodes.hpp"
@@ -29,6 +30,9 @@ namespace espalier {
 namespace {
 
 constexpr double kTopologySeconds = 60;  // it changes when slurmctld is reconfigured, or nodes come and go
+
+// The clock may have been set back since.
+bool is_old(double read, double now) { return now < read || now - read > kTopologySeconds; }
 
 [[noreturn]] void fail(const std::string& what) {
   throw Error(what + ": " + slurm_strerror(errno) + "; is slurmctld up, and SLURM_CONF right?");
@@ -61,7 +65,7 @@ class LibSlurm final : public Slurm {
   SlurmSnapshot snapshot() override {
     SlurmSnapshot result;
     result.time = clock_seconds();
-    if (result.time - topology_time_ > kTopologySeconds) {
+    if (is_old(topology_time_, result.time)) {
       load_configuration();
       load_reservations();
       load_topology(result.time);
@@ -74,8 +78,8 @@ class LibSlurm final : public Slurm {
     result.shares = shares_;
     load_partitions();
     result.partitions = partitions_.by_partition;
+    result.extensions_qos = partition_qos_[partition_];
     result.preemption = judge_preemption(preemption_);
-    preempts_ = result.preemption.by != PreemptionRule::By::nobody;
     load_nodes(result);
     load_jobs(result);
     assign_owners(result);
@@ -109,6 +113,22 @@ class LibSlurm final : public Slurm {
       const int code = errno;
       if (code != ESLURM_ALREADY_DONE && code != ESLURM_INVALID_JOB_ID) fail("job " + std::to_string(job));
     }
+  }
+
+  void prolong(JobId job, int minutes) override {
+    job_desc_msg_t change;
+    slurm_init_job_desc_msg(&change);
+    std::string name = std::to_string(job);
+    change.job_id_str = name.data();
+    change.time_limit = static_cast<std::uint32_t>(minutes);
+    job_array_resp_msg_t* answer = nullptr;
+    const int result = slurm_update_job2(&change, &answer);
+    int error = result == SLURM_SUCCESS ? 0 : errno;
+    for (std::uint32_t i = 0; answer != nullptr && i < answer->job_array_count; ++i)
+      if (answer->error_code[i] != 0) error = static_cast<int>(answer->error_code[i]);
+    if (answer != nullptr) slurm_free_job_array_resp(answer);
+    errno = error;
+    if (error != 0) fail("the time limit of job " + name);
   }
 
  private:
@@ -146,12 +166,45 @@ class LibSlurm final : public Slurm {
 
   // Only where a job waits for an account's limit: a large site has many associations.
   const Accounts& load_accounts(double now) {
-    if (now - accounts_time_ < kTopologySeconds) return accounts_;
+    if (!is_old(accounts_time_, now)) return accounts_;
     accounts_time_ = now;
     Accounts fresh;
     if (espalier_slurm_each_account(&add_account, &fresh) == SLURM_SUCCESS) accounts_ = std::move(fresh);
     else spdlog::warn("slurmctld: accounts cannot be read ({}); the last ones count", slurm_strerror(errno));
     return accounts_;
+  }
+
+  // The QOS that the job's limit is in. Where that is not known, extensions are not blamed.
+  void name_limit_qos(SlurmJob& job, double now) {
+    if (job.limit != LimitOf::qos && job.limit != LimitOf::user_in_qos && job.limit != LimitOf::account_in_qos) return;
+    // Which of several partitions it waits in is not told.
+    std::string of_partition;
+    std::istringstream partitions(job.partition);
+    for (std::string one; std::getline(partitions, one, ',');) {
+      const auto found = partition_qos_.find(one);
+      const std::string qos = found == partition_qos_.end() ? "" : found->second;
+      if (one != job.partition && !qos.empty() && qos != job.qos) return void(job.limit = LimitOf::none);
+      of_partition = qos;
+    }
+    const bool two = !of_partition.empty() && of_partition != job.qos;
+    job.limit_qos = qos_of_limit(job, of_partition, two ? load_qos_limits(now) : qos_limits_);
+    if (job.limit_qos.empty() && two) job.limit = LimitOf::none;
+  }
+
+  static void add_qos_limits(void* all, const espalier_qos* qos) {
+    std::set<LimitOf>& has = (*static_cast<QosLimits*>(all))[qos->name];
+    if (qos->group_limits != 0) has.insert(LimitOf::qos);
+    if (qos->user_limits != 0) has.insert(LimitOf::user_in_qos);
+    if (qos->account_limits != 0) has.insert(LimitOf::account_in_qos);
+  }
+
+  const QosLimits& load_qos_limits(double now) {
+    if (!is_old(qos_limits_time_, now)) return qos_limits_;
+    qos_limits_time_ = now;
+    QosLimits fresh;
+    if (espalier_slurm_each_qos(&add_qos_limits, &fresh) == SLURM_SUCCESS) qos_limits_ = std::move(fresh);
+    else spdlog::warn("slurmctld: limits of QOS cannot be read ({}); the last ones count", slurm_strerror(errno));
+    return qos_limits_;
   }
 
   void load_reservations() {
@@ -198,10 +251,16 @@ class LibSlurm final : public Slurm {
 
   void load_topology(double now) {
     const std::unique_ptr<char, decltype(&std::free)> text(espalier_slurm_topology(), std::free);
-    if (!text) fail("topology");
+    topology_time_ = now;
+    if (!text) {  // decisions are possible without it
+      if (!std::exchange(topology_missed_, true))
+        spdlog::warn(
+            "the topology is not known, and the last one counts: `scontrol show topology` cannot be run, or does "
+            "not answer; is slurm-client installed?");
+      return;
+    }
     switches_ = parse_topology(text.get());
     if (switches_.empty() && !topology_file_.empty()) switches_ = read_topology_file(topology_file_);
-    topology_time_ = now;
   }
 
   void load_partitions() {
@@ -209,12 +268,14 @@ class LibSlurm final : public Slurm {
     if (slurm_load_partitions(0, &partitions.message, SHOW_ALL) != SLURM_SUCCESS) fail("partitions");
     partitions_.by_partition.clear();
     partition_qos_.clear();
+    tiers_.clear();
     for (std::uint32_t i = 0; i < partitions->record_count; ++i) {
       const partition_info_t& record = partitions->partition_array[i];
       const auto names = expand_hosts(record.nodes);
       auto& nodes = partitions_.by_partition[record.name];
       nodes.insert(names.begin(), names.end());
       partition_qos_[record.name] = record.qos_char == nullptr ? "" : record.qos_char;
+      tiers_[record.name] = record.priority_tier;
       if (record.name != partition_) continue;
       extensions_open_ = record.state_up == PARTITION_UP;
       preemption_.partition_mode =
@@ -251,6 +312,18 @@ class LibSlurm final : public Slurm {
               [](const NodeView& a, const NodeView& b) { return a.name < b.name; });
   }
 
+  // Whether Slurm takes extensions back for this job. It may wait in several partitions.
+  bool preempts_for(const SlurmJob& job, const PreemptionRule& rule) const {
+    if (rule.by == PreemptionRule::By::nobody) return false;
+    if (rule.by == PreemptionRule::By::qos) return rule.taken_back_for(job.qos);
+    const auto own = tiers_.find(partition_);
+    std::istringstream partitions(job.partition);
+    for (std::string one; std::getline(partitions, one, ',');)
+      if (const auto tier = tiers_.find(one); tier != tiers_.end() && own != tiers_.end() && tier->second > own->second)
+        return true;
+    return false;
+  }
+
   void load_jobs(SlurmSnapshot& result) {
     Owned<job_info_msg_t, slurm_free_job_info_msg> jobs;
     if (slurm_load_jobs(0, &jobs.message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) fail("jobs");
@@ -261,14 +334,9 @@ class LibSlurm final : public Slurm {
       const slurm_job_info_t& record = jobs->job_array[i];
       SlurmJob job = convert_job(record);
       if (job.state == SlurmJobState::running) job.fair_share = fair_share(job);
-      // The reason does not tell the QOS of a partition from the job's own. Where the job's partition has one,
-      // extensions are not blamed.
-      if (const auto of = partition_qos_.find(job.partition);
-          of != partition_qos_.end() && !of->second.empty() && of->second != partition_qos_[partition_] &&
-          (job.limit == LimitOf::qos || job.limit == LimitOf::user_in_qos || job.limit == LimitOf::account_in_qos))
-        job.limit = LimitOf::none;
+      name_limit_qos(job, result.time);
       if (job.partition != partition_ && waits_for_gpus(record, result.time))
-        if (auto waiting = convert_waiting(record, places, preempts_, result.time, running))
+        if (auto waiting = convert_waiting(record, places, preempts_for(job, result.preemption), result.time, running))
           result.cluster.waiting.push_back(std::move(*waiting));
       if (job.limit != LimitOf::none && job.partition != partition_) result.limited.push_back(job.id);
       result.jobs.insert_or_assign(job.id, std::move(job));
@@ -280,7 +348,7 @@ class LibSlurm final : public Slurm {
     std::set<std::tuple<LimitOf, uid_t, std::string, std::string>> limits;
     std::erase_if(result.limited, [&](JobId id) {
       const SlurmJob& one = result.jobs.at(id);
-      return !limits.emplace(one.limit, one.uid, one.account, one.qos).second;
+      return !limits.emplace(one.limit, one.uid, one.account, one.limit_qos).second;
     });
     if (std::any_of(result.limited.begin(), result.limited.end(),
                     [&](JobId id) { return result.jobs.at(id).limit == LimitOf::account; }))
@@ -295,8 +363,10 @@ class LibSlurm final : public Slurm {
   PreemptionSettings preemption_;
   std::uint16_t cluster_mode_ = 0;
   Accounts accounts_;
-  double accounts_time_ = 0;
-  bool preempts_ = false;  // Slurm, extensions
+  QosLimits qos_limits_;
+  double accounts_time_ = 0, qos_limits_time_ = 0;
+  std::map<std::string, std::uint16_t> tiers_;  // PriorityTier, by partition
+  bool topology_missed_ = false;
   std::shared_ptr<const FairShares> shares_;
   bool shares_missed_ = false;  // that they are not known was logged
   std::map<uid_t, std::string> user_names_;

@@ -43,7 +43,24 @@ bool limited_above(const std::string& account, const Accounts& accounts) {
   });
 }
 
+// An extension counts in its own QOS and in that of its partition.
+bool extension_counts(const SlurmJob& waiting, uid_t uid, const std::string& account, const std::string& qos,
+                      const SlurmSnapshot& slurm) {
+  return counts_against(waiting, uid, account, qos, slurm.accounts) ||
+         (!slurm.extensions_qos.empty() && counts_against(waiting, uid, account, slurm.extensions_qos, slurm.accounts));
+}
+
 }  // namespace
+
+std::string qos_of_limit(const SlurmJob& waiting, const std::string& of_partition, const QosLimits& limits) {
+  if (of_partition.empty() || of_partition == waiting.qos) return waiting.qos;
+  const auto has = [&](const std::string& qos) {
+    const auto found = limits.find(qos);
+    return found != limits.end() && found->second.contains(waiting.limit);
+  };
+  if (has(of_partition) == has(waiting.qos)) return {};
+  return has(of_partition) ? of_partition : waiting.qos;
+}
 
 bool counts_against(const SlurmJob& waiting, uid_t uid, const std::string& account, const std::string& qos,
                     const Accounts& accounts) {
@@ -51,11 +68,11 @@ bool counts_against(const SlurmJob& waiting, uid_t uid, const std::string& accou
     case LimitOf::none:
       return false;
     case LimitOf::qos:
-      return qos == waiting.qos;
+      return qos == waiting.limit_qos;
     case LimitOf::user_in_qos:
-      return qos == waiting.qos && uid == waiting.uid;
+      return qos == waiting.limit_qos && uid == waiting.uid;
     case LimitOf::account_in_qos:
-      return qos == waiting.qos && account == waiting.account;
+      return qos == waiting.limit_qos && account == waiting.account;
     case LimitOf::user_in_account:
       return uid == waiting.uid && account == waiting.account;
     case LimitOf::account:
@@ -68,10 +85,10 @@ bool counts_against(const SlurmJob& waiting, uid_t uid, const std::string& accou
 }
 
 std::string describe_limit(const SlurmJob& waiting) {
-  const std::string in_qos = " in QOS " + waiting.qos;
+  const std::string in_qos = " in QOS " + waiting.limit_qos;
   switch (waiting.limit) {
     case LimitOf::qos:
-      return "a limit of QOS " + waiting.qos;
+      return "a limit of QOS " + waiting.limit_qos;
     case LimitOf::user_in_qos:
       return "a limit of each user" + in_qos;
     case LimitOf::account_in_qos:
@@ -92,7 +109,7 @@ const SlurmJob* waits_for_limit_of(const SlurmJob& anchor, const SlurmSnapshot& 
   for (const JobId id : slurm.limited) {
     const auto waiting = slurm.jobs.find(id);
     if (waiting != slurm.jobs.end() && id != anchor.id &&
-        counts_against(waiting->second, anchor.uid, account, qos, slurm.accounts))
+        extension_counts(waiting->second, anchor.uid, account, qos, slurm))
       return &waiting->second;
   }
   return nullptr;
@@ -112,7 +129,7 @@ std::vector<LimitWaits::Wait> LimitWaits::look(const SlurmSnapshot& slurm, const
       Wait wait;
       int held = 0;
       for (const SlurmJob* one : extensions) {
-        if (taken.contains(one->id) || !counts_against(job, one->uid, one->account, one->qos, slurm.accounts)) continue;
+        if (taken.contains(one->id) || !extension_counts(job, one->uid, one->account, one->qos, slurm)) continue;
         wait.counted.push_back(one->id);
         held += gpus_of(*one);
       }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,13 @@ namespace espalier {
 // `accounts` tells which accounts above that of `waiting` are limited; empty: its own account is taken for limited.
 bool counts_against(const SlurmJob& waiting, uid_t uid, const std::string& account, const std::string& qos,
                     const Accounts& accounts);
+
+// The kinds of limits of several jobs that each QOS has: qos, user_in_qos, account_in_qos.
+using QosLimits = std::map<std::string, std::set<LimitOf>>;
+
+// The QOS that the limit is in which a job with a LimitOf of a QOS waits for: its own or that of its partition
+// (`of_partition`; empty: none). Slurm does not say which one it is. Empty: both have such limits.
+std::string qos_of_limit(const SlurmJob& waiting, const std::string& of_partition, const QosLimits& limits);
 
 // "a limit of QOS normal": what a job with a LimitOf waits for.
 std::string describe_limit(const SlurmJob& waiting);

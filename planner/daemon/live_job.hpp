@@ -28,6 +28,7 @@ struct LiveJob {
   std::optional<double> last_change;  // seconds since the epoch; starts the cooldown
   int failures = 0;                   // aborted decisions in a row
   double not_before = 0;              // no proposal before this time, after a failure
+  bool failed_to_shrink = false;      // the last failure; after another one only growth waits until `not_before`
   double saved = 0;                   // when the store last got `job`
   double scaled_at = 0;               // when its scale table was made
   double tokens_per_second = 0;
@@ -43,8 +44,9 @@ struct LiveJob {
   std::optional<double> pause_seconds;      // mean of the last committed reconfigurations
   std::optional<double> start_seconds;      // mean time that a generation of a job like it took to start
 
-  bool start_planned = false;  // the plan of generation 0 was decided, or cannot be
-  std::string told;            // the last `known` that the launcher got, as text
+  bool start_planned = false;       // the plan of generation 0 was decided, or cannot be
+  double planned_at_start_of = -1;  // `started` when it last was
+  std::string told;                 // the last `known` that the launcher got, as text
 
   std::optional<DecisionRecord> open;  // proposed, without an outcome yet
   // The generation that ran when `open` was proposed. A recovery after a reconnect raises it to its

@@ -22,7 +22,6 @@ using Milliseconds = wire::Loop::Milliseconds;
 
 // slurmctld creates the job's record only after the plugin that sent the event has returned.
 constexpr Milliseconds kSubmissionDelay{100};
-constexpr Milliseconds kReleasePoll{20};
 // After this time Slurm has had its try at a new job. The planner then looks whether the job still
 // waits.
 constexpr Milliseconds kSlurmTries{static_cast<int>(1000 * kLeftToSlurmSeconds) + 100};
@@ -219,10 +218,12 @@ void Planner::review(const SlurmSnapshot& slurm) {
   apart([&] { close_overdue(slurm.time); });
   apart([&] { withdraw_bases(slurm); });
   releases_.look(slurm);
-  if (releases_.waiting()) {  // a decision now would see only some of the GPUs that come free
-    again_soon_ = loop_.after(kReleasePoll, [this] { think(Trigger::gpus_released); });
-    return;
+  if (releases_.waiting()) {
+    const Milliseconds soon(std::lround(1000 * releases_.next_look(slurm.time)));
+    again_soon_ = loop_.after(soon, [this] { think(Trigger::gpus_released); });
+    if (releases_.hold_decision(slurm.time)) return;
   }
+  releases_.decided();
   decide(slurm);
 }
 
@@ -242,15 +243,10 @@ void Planner::decide(const SlurmSnapshot& slurm) {
     event->second = std::min(event->second, *submitted_at_);
   }
 
-  auto input = make_input(slurm, jobs_, trigger,
-                          {settings_.max_gpus,
-                           settings_.partition,
-                           site_,
-                           &submissions_.arrivals(),
-                           settings_.rules,
-                           limit_waits_.look(slurm, settings_.partition),
-                           settings_.scheduler.objective,
-                           {&slow_nodes_, &unfit_nodes_}});
+  auto input =
+      make_input(slurm, jobs_, trigger,
+                 {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(), settings_.rules,
+                  limit_waits_.look(slurm, settings_.partition), settings_.scheduler.objective, node_findings()});
   try {
     make_room(input, moments);
     start_smaller(input, moments);
@@ -275,6 +271,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
     if (auto movable = movable_now(jobs_, last_, from->input.now, kRestAfterMove)) from->movable = std::move(*movable);
   if (settings_.scheduler.arena) from->input.movable = from->movable;
   from->trials = trials_now(from->input.now);
+  if (!settings_.shadow) from->leases = leases_now(slurm);
   deciding_ = deciding_thread_.post([this, scheduler = scheduler_, places = places_, from]() -> std::function<void()> {
     auto result = std::make_shared<Decided>();
     try {
@@ -282,6 +279,7 @@ void Planner::decide(const SlurmSnapshot& slurm) {
       result->weighed = std::make_shared<const std::vector<Weighed>>(scheduler->weighed());
       result->move = find_move(*from, *places, result->decisions);
       find_trial(*from, *result);
+      result->renewals = renewed(from->leases, from->input, from->settings->scheduler);
     } catch (const std::exception& error) {
       result->failure = error.what();
     }
@@ -293,6 +291,7 @@ void Planner::decided(const Deciding& from, const Decided& result) {
   deciding_ = false;
   try {
     apply(from, result);
+    prolong(result.renewals);
   } catch (const std::exception& error) {
     spdlog::error("{}", error.what());
   }
@@ -318,6 +317,34 @@ void Planner::kill_strays(const SlurmSnapshot& slurm) {
   for (const auto& stray : strays_.look(slurm, jobs_, settings_.max_gpus)) kill(stray, "extension");
   for (const auto& stray : strays_.look_at_bases(slurm, jobs_)) kill(stray, "base");
   for (const auto& stray : strays_.look_at_profile_jobs(slurm, settings_.profiling)) kill(stray, "profile job");
+}
+
+// Those that end soon, and that the site's rules would grant now.
+std::vector<Lease> Planner::leases_now(const SlurmSnapshot& slurm) {
+  auto due = leases_.due(slurm, jobs_, settings_.scheduler.max_lease_minutes);
+  if (due.empty()) return due;
+  const AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
+  std::erase_if(due, [&](const Lease& lease) {
+    const SlurmJob* const anchor = slurm.alive(lease.job);
+    if (anchor == nullptr || !barred(*anchor, slurm, settings_.rules).empty()) return true;
+    const auto limit = limits.of(*anchor);
+    return limit && limit->lent > limit->gpus;
+  });
+  return due;
+}
+
+// Unless the decision takes it back.
+void Planner::prolong(const std::vector<Renewal>& renewals) {
+  for (const Renewal& one : renewals) {
+    const auto live = jobs_.find(one.job);
+    if (live == jobs_.end() || live->second.open) continue;
+    log_.line(live->second.job.uid, spdlog::level::info,
+              "extension {} of job {}: nobody waits for {}; its time limit is {} minutes now", one.extension, one.job,
+              one.node, one.minutes);
+    slurm_.prolong(one.extension, one.minutes, [id = one.extension](const std::string& error) {
+      if (!error.empty()) spdlog::warn("extension {}: cannot be prolonged: {}", id, error);
+    });
+  }
 }
 
 void Planner::note_allocations(const SlurmSnapshot& slurm) {

@@ -21,15 +21,18 @@
 #include "planner/daemon/allowance.hpp"
 #include "planner/daemon/extension_rules.hpp"
 #include "planner/daemon/grants.hpp"
+#include "planner/daemon/leases.hpp"
 #include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/live_job.hpp"
 #include "planner/daemon/loop_time.hpp"
 #include "planner/daemon/node_health.hpp"
 #include "planner/daemon/planner_observer.hpp"
 #include "planner/daemon/planner_view.hpp"
+#include "planner/daemon/planning_input.hpp"
 #include "planner/daemon/profile_jobs.hpp"
 #include "planner/daemon/releases.hpp"
 #include "planner/daemon/site_cache.hpp"
+#include "planner/daemon/slow_links.hpp"
 #include "planner/daemon/slow_nodes.hpp"
 #include "planner/daemon/slurm_agent.hpp"
 #include "planner/daemon/store.hpp"
@@ -87,6 +90,7 @@ class Planner {
   // and belongs to the peer. Otherwise it is refused.
   void admit(const wire::ConnectionPtr& link, const wire::Register& message);
   void status(JobId job, const ElasticJob& news);
+  void looked(JobId job, const LinkLook& look);  // at its links, of the plan of its last status
   void transition(const wire::Transition& message);
   void outcome(const wire::Outcome& message);
   void bases(const wire::BasesHeld& message);  // of a movable job
@@ -164,12 +168,14 @@ class Planner {
     double began = 0;                 // seconds since the epoch
     std::vector<MovableJob> movable;  // whose bases may move to where the jobs train faster
     std::vector<TrialJob> trials;     // jobs that may try another plan
+    std::vector<Lease> leases;        // that end soon
   };
   struct Decided {
     std::vector<Decision> decisions;
     std::optional<Decision> move;   // of a base
     std::optional<Decision> trial;  // of another plan, or the fastest after trials
     std::vector<JobId> tried_out;   // jobs with nothing left to try
+    std::vector<Renewal> renewals;
     std::shared_ptr<const std::vector<Weighed>> weighed;
     std::string failure;  // empty: none
   };
@@ -185,6 +191,8 @@ class Planner {
   void note_allocations(const SlurmSnapshot& slurm);
   void note_extensions(const SlurmSnapshot& slurm);
   void kill_strays(const SlurmSnapshot& slurm);
+  std::vector<Lease> leases_now(const SlurmSnapshot& slurm);
+  void prolong(const std::vector<Renewal>& renewals);
   void tell_preemption(const PreemptionRule& preemption);
   void close_overdue(double now);
   // Second bases for whose GPUs others have begun to wait.
@@ -233,6 +241,7 @@ class Planner {
   void note_pause(LiveJob& live);
   void note_unfit_nodes(const LiveJob& live, double now);
   void note_slow_nodes(LiveJob& live, const Profile& profile);
+  NodeFindings node_findings() const { return {&slow_nodes_, &unfit_nodes_, &slow_links_}; }
   void expect_rail(LiveJob& live);
   void save_coefficients(LiveJob& live);
   Json coefficients_record(const LiveJob& live) const;
@@ -285,9 +294,11 @@ class Planner {
   NodeHealth health_;
   Submissions submissions_;
   Strays strays_;
+  Leases leases_;
   Allocations allocations_;
   LimitWaits limit_waits_;
   SlowNodes slow_nodes_;
+  SlowLinks slow_links_;
   UnfitNodes unfit_nodes_;
   std::optional<PreemptionRule> preemption_told_;  // as it was last logged
 
@@ -314,7 +325,7 @@ class Planner {
   double view_at_ = 0, view_cost_ = 0;
   int cluster_gpus_ = 0;                // the most that a snapshot has shown
   std::optional<std::string> trouble_;  // why Slurm does not answer; empty: it does
-  wire::Watch poll_, soon_, again_soon_, look_again_, paced_, admitting_, scales_;
+  wire::Watch poll_, soon_, again_soon_, look_again_, paced_, admitting_, scales_, more_starts_;
   // Lets callbacks see whether the planner still exists when an answer comes.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   wire::SideThread deciding_thread_;  // goes first: a decision that is being made is waited for

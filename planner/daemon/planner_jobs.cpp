@@ -75,7 +75,9 @@ void Planner::note_unfit_nodes(const LiveJob& live, double now) {
   for (std::size_t i = 1; i < std::min(fresh.size(), kNamed); ++i) names += ", " + fresh[i];
   if (fresh.size() > kNamed) names += " and " + std::to_string(fresh.size() - kNamed) + " more";
   log_.line(live.job.uid, spdlog::level::warn,
-            "node {}: workers of job {} have died there again and again; espalier show nodes tells of all such jobs",
+            "node {}: unfit for job {}: its workers have died there again and again, or a GPU there has errors; its "
+            "output tells "
+            "which, and espalier show nodes tells of all such jobs",
             names, live.job.id);
 }
 

@@ -139,6 +139,7 @@ void Planner::withdraw_bases(const SlurmSnapshot& slurm) {
 
 void Planner::start_smaller(PlanningInput& input, const std::map<std::string, double>& moments) {
   std::size_t looks = 0;
+  std::optional<WaitingPlan> served;
   for (auto& [id, live] : jobs_) {
     const ElasticJob& job = live.job;
     if (live.base_waits == 0 || !live.link || live.open || job.held || job.phase != JobPhase::launching ||
@@ -150,6 +151,11 @@ void Planner::start_smaller(PlanningInput& input, const std::map<std::string, do
       continue;
     if (++looks > kMostSmaller) return;
     live.smaller_not_before = input.now + kLookAgain;  // others have their turn
+    if (!served) served = serve_waiting(input, settings_.scheduler);
+    if (gets_room(waits->id, input.cluster, *served)) {
+      spdlog::debug("job {}: no smaller base: extensions give GPUs back for base {}", id, waits->id);
+      continue;
+    }
     DecisionRecord record;
     Decision& decision = record.decision;
     try {

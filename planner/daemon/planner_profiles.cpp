@@ -8,11 +8,12 @@
 #include "planner/core/coefficients_json.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/model/assumed_range.hpp"
-#include "planner/core/model/compared_nodes.hpp"
 #include "planner/core/model/model_sizes.hpp"
 #include "planner/core/model/pipeline_view.hpp"
 #include "planner/core/model/step_statistics.hpp"
 #include "planner/core/profile_check.hpp"
+#include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/job_site.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/kept_coefficients.hpp"
 #include "planner/daemon/kept_trials.hpp"
@@ -120,7 +121,7 @@ void Planner::take_profile(LiveJob& live) {
   // Once for each generation, since other jobs may have measured the links meanwhile.
   if (live.profiles.generation() != live.job.generation) expect_rail(live);
   const std::string known_trouble = live.profiles.trouble();
-  switch (live.profiles.add(*site_, *profile, live.job.generation)) {
+  switch (live.profiles.add(site_for(*site_, live.job), *profile, live.job.generation, told_lists(live.job))) {
     case ProfileBook::News::ready:
       log_.line(live.job.uid, spdlog::level::info,
                 "job {}: measured after step {} (its profile is of step {}); it is planned with that from now on",
@@ -142,16 +143,6 @@ void Planner::take_profile(LiveJob& live) {
     case ProfileBook::News::none:
       break;
   }
-}
-
-void Planner::note_slow_nodes(LiveJob& live, const Profile& profile) {
-  if (!calm(profile)) return;
-  const auto shares = compute_shares(*site_, profile);
-  for (const auto& [node, share] : shares)
-    if (share < kSlowNode && live.slow_told.insert(node).second)  // once: a user's profiles must not fill the log
-      log_.line(live.job.uid, spdlog::level::warn, "node {}: computes at {}% of its like, as job {} measured", node,
-                std::lround(100 * share), live.job.id);
-  slow_nodes_.note(live.job.uid, live.job.id, shares, clock_seconds());
 }
 
 void Planner::expect_rail(LiveJob& live) { live.profiles.expect_rail(links_by_others(store_, settings_, live.job)); }

@@ -179,6 +179,7 @@ void Planner::finish(LiveJob& live, DecisionRecord record, double now) {
     // cooldown.
     const double base = decision.kind == DecisionKind::grow ? std::max(1.0, settings_.scheduler.cooldown_seconds) : 0.5;
     live.not_before = committed ? 0 : now + base * (1 << (live.failures - 1));
+    live.failed_to_shrink = !committed && decision.kind == DecisionKind::shrink;
   }
   if (starts_smaller(decision)) {
     live.smaller_failures = committed ? 0 : std::min(live.smaller_failures + 1, 6);

@@ -2,9 +2,12 @@
 #include <spdlog/spdlog.h>
 
 #include "planner/core/error.hpp"
+#include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/schedule/first_plan.hpp"
 #include "planner/core/schedule/job_coefficients.hpp"
+#include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/planning_basis.hpp"
+#include "planner/core/schedule/searched_placement.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/objective_weights.hpp"
 #include "planner/daemon/planner.hpp"
@@ -14,6 +17,17 @@
 #include "planner/wire/start_messages.hpp"
 
 namespace espalier {
+namespace {
+
+// Seconds of the loop that plans of new jobs take before it answers others again. One of 512 GPUs alone may take
+// longer.
+constexpr double kPlanning = 0.05;
+constexpr std::chrono::milliseconds kPause{10};
+// A user who has used up the loop's time waits this long before a job of his is looked at again. The job's launcher
+// waits for launch.plan_seconds, and then chooses a plan by itself.
+constexpr std::chrono::milliseconds kLater{200};
+
+}  // namespace
 
 void Planner::tell_known(LiveJob& live, const std::vector<ExtensionRequest>& more) {
   if (!live.link || !site_) return;
@@ -33,11 +47,29 @@ void Planner::tell_known(LiveJob& live, const std::vector<ExtensionRequest>& mor
 
 void Planner::plan_starts(const SlurmSnapshot& slurm) {
   if (!site_) return;
+  const double until = clock_seconds() + kPlanning;
+  // Not by way of a decision, which may take longer than launchers wait for their plans.
+  const auto go_on = [this] {
+    if (last_) plan_starts(*last_);
+  };
   for (auto& [id, live] : jobs_) {
     const ElasticJob& job = live.job;
     if (!live.link || live.open || live.start_planned || job.phase != JobPhase::launching) continue;
     if (job.plan || job.model.layers <= 0) continue;
+    const double begin = clock_seconds();
+    if (begin >= until) {  // the others' turn comes when the loop has answered everybody else
+      more_starts_ = loop_.after(kPause, go_on);
+      return;
+    }
+    // The first plan of a job is free: its launcher waits for it, and a machine under load must not cost the user that
+    // plan. Who registers a job again and again pays for its plans with the loop's time.
+    const bool again = live.planned_at_start_of == live.started;
+    if (again && time_until(job.uid) > 0) {
+      more_starts_ = loop_.after(kLater, go_on);
+      continue;
+    }
     live.start_planned = true;
+    live.planned_at_start_of = live.started;
     try {
       plan_start(live, slurm);
     } catch (const Error& error) {  // its launcher finds the same and tells its user
@@ -45,6 +77,7 @@ void Planner::plan_starts(const SlurmSnapshot& slurm) {
       live.link->send(wire::Unplanned{error.what()});
     }
     if (settings_.shadow) live.link->send(wire::Unplanned{"the planner runs in shadow mode"});
+    if (again) charge_time(job.uid, clock_seconds() - begin);
   }
 }
 
@@ -82,7 +115,7 @@ std::optional<DeadlineForecast> Planner::forecast(const LiveJob& live, RankOrder
     const AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
     job.max_gpus = most_by_account(job, limits, *anchor);
     job.held = job.held || !barred(*anchor, slurm, settings_.rules).empty();
-    closed = OpenNodes(slurm, {&slow_nodes_, &unfit_nodes_}, settings_.rules).closed_to(live, job, *anchor);
+    closed = OpenNodes(slurm, node_findings(), settings_.rules).closed_to(live, job, *anchor);
   }
   return deadline_forecast(job, *site_, coefficients, measured.has_value(), clock_seconds(),
                            live.start_seconds.value_or(0), closed ? *closed : std::vector<std::string>(), most_ever);
@@ -93,6 +126,17 @@ std::optional<DeadlineForecast> Planner::forecast(const LiveJob& live, RankOrder
 Decision Planner::start_decision(ElasticJob job, const std::optional<JobCoefficients>& measured, RankOrder order,
                                  const SlurmSnapshot& slurm) const {
   FirstPlan first = first_plan(job, *site_, measured.value_or(sheet_for(job, *site_)), order);
+  if (measured) {
+    Plan placed = with_searched_placement(first.plan, job, *site_, *measured);
+    if (placed != first.plan) {
+      const JobCoefficients known = as_the_job_allows(*measured, job);
+      first.ms = evaluate_plan(site_->hardware, site_->topology, known, placed).exact_ms;
+      first.candidates.front().rejected_by = "lists that are searched once the job runs reach less with its chunks";
+      first.candidates.insert(first.candidates.begin(), {describe(placed), placed.gpu_count(), first.ms / 1000, 0, {}});
+      first.plan = std::move(placed);
+      first.remark = kPlacedBySearch;  // it fits, so there is no other
+    }
+  }
   Decision decision;
   decision.time = clock_seconds();
   decision.trigger = Trigger::job_started;
@@ -126,7 +170,7 @@ Decision Planner::start_decision(ElasticJob job, const std::optional<JobCoeffici
     LiveJob waits;  // one that has not started yet
     waits.job.uid = job.uid;
     const auto live = jobs_.find(job.id);
-    input.closed[job.id] = OpenNodes(slurm, {&slow_nodes_, &unfit_nodes_}, settings_.rules)
+    input.closed[job.id] = OpenNodes(slurm, node_findings(), settings_.rules)
                                .closed_to(live == jobs_.end() ? waits : live->second, job, *anchor);
     job.held = !barred(*anchor, slurm, settings_.rules).empty();
   }

@@ -64,6 +64,7 @@ std::shared_ptr<const PlannerView> Planner::view() {
     if (live.open) view->promised.emplace(id, promise_of(live));
   }
   view->slow = slow_nodes_.all(begin);
+  view->slow_links = slow_links_.all(begin);
   view->unfit = unfit_nodes_.all(begin);
   view->slurm = last_;
   view->trouble = trouble_;

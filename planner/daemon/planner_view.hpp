@@ -9,6 +9,7 @@
 
 #include "planner/core/scheduler.hpp"
 #include "planner/daemon/live_job.hpp"
+#include "planner/daemon/slow_links.hpp"
 #include "planner/daemon/slow_nodes.hpp"
 #include "planner/daemon/slurm.hpp"
 #include "planner/daemon/unfit_nodes.hpp"
@@ -37,12 +38,13 @@ struct JobView {
 JobView view_of(const LiveJob& live);
 
 struct PlannerView {
-  std::vector<std::shared_ptr<const JobView>> jobs;  // sorted by id
-  std::map<JobId, LiveJob> promised;                 // with open decisions: only id, uid, `open` and `before` are set
-  std::map<std::string, SlowNodes::Slow> slow;       // by node
-  std::map<std::string, int> unfit;                  // by node: for how many jobs
-  std::shared_ptr<const SlurmSnapshot> slurm;        // null: Slurm has not answered yet
-  std::optional<std::string> trouble;                // why Slurm does not answer
+  std::vector<std::shared_ptr<const JobView>> jobs;   // sorted by id
+  std::map<JobId, LiveJob> promised;                  // with open decisions: only id, uid, `open` and `before` are set
+  std::map<std::string, SlowNodes::Slow> slow;        // by node
+  std::map<std::string, SlowLinks::Slow> slow_links;  // by node
+  std::map<std::string, int> unfit;                   // by node: for how many jobs
+  std::shared_ptr<const SlurmSnapshot> slurm;         // null: Slurm has not answered yet
+  std::optional<std::string> trouble;                 // why Slurm does not answer
   std::shared_ptr<const std::vector<Weighed>> weighed;  // of the last decision, sorted by job
   std::shared_ptr<const PlannerSettings> settings;
 

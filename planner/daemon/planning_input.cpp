@@ -135,6 +135,13 @@ NodeNames OpenNodes::closed_to(const LiveJob& live, const ElasticJob& job, const
     for (const auto& [node, share] : findings_.slow->of(live.job.uid, slurm_.time)) more.push_back(node);
   if (findings_.unfit != nullptr)
     for (const std::string& node : findings_.unfit->of(live.job.uid, job.id, slurm_.time)) more.push_back(node);
+  if (findings_.links != nullptr) {
+    std::set<std::string> held;
+    for (const auto* holdings : {&job.anchor, &job.extensions})
+      for (const Holding& one : *holdings) held.insert(one.node);
+    for (std::string& node : findings_.links->closed_to(live.job.uid, held, slurm_.time))
+      more.push_back(std::move(node));
+  }
   for (const auto& [node, until] : live.avoided)
     if (until > slurm_.time) more.push_back(node);
   if (more.empty()) return closed;
@@ -170,12 +177,14 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
         take_promised(input.cluster, slurm, live);
       free_released(input.cluster, live.open->decision);
     }
-    if (!live.link || live.open || live.not_before > slurm.time) continue;
+    // What it was lent is taken back for others all the same after its growths have failed.
+    const bool rests = live.not_before > slurm.time;
+    if (!live.link || live.open || (rests && live.failed_to_shrink)) continue;
     ElasticJob job = confirmed(live.job, slurm, context.max_gpus);
     if (job.anchor.empty() || is_being_preempted(job, slurm)) continue;
     const SlurmJob& anchor = *slurm.alive(id);
     if (NodeNames names = open.closed_to(live, job, anchor)) input.closed[id] = std::move(names);
-    job.held = job.held || live.grow_not_before > slurm.time || !barred(anchor, slurm, context.rules).empty();
+    job.held = job.held || rests || live.grow_not_before > slurm.time || !barred(anchor, slurm, context.rules).empty();
     job.max_gpus = most_by_account(job, limits, anchor);
     if (context.rules.share.fair_share && anchor.fair_share)
       input.weights[id] = std::max(*anchor.fair_share, kLeastWeight);

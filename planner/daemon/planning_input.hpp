@@ -11,6 +11,7 @@
 #include "planner/daemon/extension_rules.hpp"
 #include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/live_job.hpp"
+#include "planner/daemon/slow_links.hpp"
 #include "planner/daemon/slow_nodes.hpp"
 #include "planner/daemon/slurm.hpp"
 #include "planner/daemon/unfit_nodes.hpp"
@@ -21,6 +22,7 @@ namespace espalier {
 struct NodeFindings {
   const SlowNodes* slow = nullptr;
   const UnfitNodes* unfit = nullptr;
+  const SlowLinks* links = nullptr;
 };
 
 // Settings and hardware that stay the same between decisions.
@@ -40,8 +42,8 @@ class OpenNodes {
  public:
   OpenNodes(const SlurmSnapshot& slurm, NodeFindings findings, const ExtensionRules& rules);
   // Where no extension of the job is asked for: by the site's rules (ClosedNodes) and the job's types; where a growth
-  // made its steps slower a short while ago; where its user's jobs found a node slow; and where workers of its user's
-  // other jobs died again and again. null: none. `job`: confirmed.
+  // made its steps slower a short while ago; where its user's jobs found a node slow, its link, or its link to a node
+  // of the job; and where workers of its user's other jobs died again and again. null: none. `job`: confirmed.
   NodeNames closed_to(const LiveJob& live, const ElasticJob& job, const SlurmJob& anchor);
 
  private:

@@ -30,7 +30,8 @@ bool usable(const JobCoefficients& job) {
 
 }  // namespace
 
-ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int generation) {
+ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int generation,
+                                   const std::shared_ptr<const OwnLists>& own_lists) {
   const bool other_plan = generation != generation_ || (plan_ && *plan_ != profile.plan);
   if (!other_plan && profile.step == step_) return News::none;
   if (hardware_ && !(*hardware_ == site.hardware)) {
@@ -46,7 +47,7 @@ ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int
   const double known_rail = before_it && !before_it->assumed_rail ? before_it->rail_ms_per_byte : usual_rail_;
   JobCoefficients found;
   try {
-    found = calibrate(site.hardware, site.topology, profile, {}, known_rail).job;
+    found = calibrate(site.hardware, site.topology, profile, {}, known_rail, own_lists).job;
   } catch (const Error& error) {
     trouble_ = error.what();
     return News::unusable;

@@ -2,6 +2,7 @@
 // then those of an earlier job like it count, where they are known. Pure.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -16,9 +17,10 @@ class ProfileBook {
   enum class News { none, taken, ready, unusable };  // ready: the coefficients have just become stable
 
   // Adds a profile of `generation`, measured on `site`. A profile seen before is no news. An
-  // unusable profile sets trouble(). Coefficients belong to GPU types, so the book starts again
-  // when the hardware changes.
-  News add(const Site& site, const Profile& profile, int generation);
+  // unusable profile sets trouble(). `own_lists`: the job's, as for calibrate(). Coefficients belong to GPU types, so
+  // the book starts again when the hardware changes.
+  News add(const Site& site, const Profile& profile, int generation,
+           const std::shared_ptr<const OwnLists>& own_lists = {});
 
   // JobCoefficients::rail_ms_per_byte until this job has measured its own (usual_rail() of knowledge.hpp). For profiles
   // that are added from now on.

@@ -8,6 +8,7 @@
 #include "planner/core/fields.hpp"
 #include "planner/core/profile_check.hpp"
 #include "planner/core/schedule/job_coefficients.hpp"
+#include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/stages_to_profile.hpp"
 #include "planner/core/stage_profile_json.hpp"
 #include "planner/daemon/answers_json.hpp"
@@ -218,7 +219,8 @@ Json QueueProfiles::report(const Json& arguments, const SlurmJob& waiting) {
       throw Error("stage profile: GPU " + std::to_string(gpu.index) + " of " + printable(gpu.node, 255) +
                   " in its plan is not of type " + told->type + ", on which it was measured");
   ProfileBook book;
-  if (book.add(site, profile, 0) == ProfileBook::News::unusable) throw Error("stage profile: " + book.trouble());
+  if (book.add(site, profile, 0, told_lists(job)) == ProfileBook::News::unusable)
+    throw Error("stage profile: " + book.trouble());
   const auto measured = book.measured(site);
   if (!measured) throw Error("stage profile: it tells no coefficients");
 

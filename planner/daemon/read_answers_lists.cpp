@@ -4,6 +4,8 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
+#include "planner/core/model/own_lists.hpp"
+#include "planner/core/schedule/job_problem.hpp"
 #include "planner/daemon/answers_json.hpp"
 #include "planner/daemon/read_answers.hpp"
 
@@ -53,6 +55,11 @@ std::int64_t page_of(const Json& arguments, std::int64_t first) {
 
 Json describe_job(const ElasticJob& job, bool connected, bool ended) {
   Json json = job;
+  json["parallel"].erase("lists");
+  if (const auto own = told_lists(job))
+    json["own_lists"] = {{"stages", own->stages()},
+                         {"micro_batches", own->micro_batches()},
+                         {"run", job.plan && own->run_on(*job.plan)}};
   std::size_t gpus = 0;
   for (const auto* holdings : {&job.anchor, &job.extensions})
     for (const Holding& held : *holdings) gpus += held.gpus.size();
@@ -149,6 +156,8 @@ std::string ReadAnswers::nodes(const Asked& asked) {
     json["topology_known"] = known.contains(node.name);
     if (const auto slow = view.slow.find(node.name); slow != view.slow.end())
       json["slow"] = {{"share", slow->second.share}, {"jobs", slow->second.jobs}};
+    if (const auto slow = view.slow_links.find(node.name); slow != view.slow_links.end())
+      json["slow_links"] = {{"to", slow->second.to}, {"share", slow->second.share}, {"jobs", slow->second.jobs}};
     if (const auto unfit = view.unfit.find(node.name); unfit != view.unfit.end()) json["unfit_for"] = unfit->second;
     list.add(text_of(json));
   }

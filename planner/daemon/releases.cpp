@@ -33,6 +33,18 @@ void Releases::look(const SlurmSnapshot& slurm) {
   });
 }
 
+bool Releases::hold_decision(double now) {
+  if (pending_.empty()) return false;
+  if (!held_since_ || *held_since_ > now) held_since_ = now;
+  return now - *held_since_ < kPatience;
+}
+
+double Releases::next_look(double now) const {
+  double youngest = kPatience;
+  for (const Release& release : pending_) youngest = std::min(youngest, std::max(0.0, now - release.at));
+  return std::clamp(youngest / 4, 0.02, 0.5);
+}
+
 std::optional<double> Releases::take_first() {
   const auto result = first_;
   first_.reset();

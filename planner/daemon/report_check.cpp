@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "planner/core/error.hpp"
+#include "planner/core/model/own_lists.hpp"
 #include "planner/daemon/printable.hpp"
 
 namespace espalier {
@@ -141,11 +142,21 @@ void check_report(const ElasticJob& job) {
   check.within("parallel.chunks", limits.chunks, 0, kMostChunks);
   check.within("a number of TP degrees of", static_cast<std::int64_t>(limits.tp_degrees.size()), 0, kMostDegrees);
   for (const int degree : limits.tp_degrees) check.within("a TP degree of", degree, 1, kMostGpus);
+  try {
+    OwnLists::of(limits.lists);
+  } catch (const Error& error) {
+    check.fail("lists of its pipeline's schedule that cannot be used: " + std::string(error.what()));
+  }
   if (limits.first) check.plan(*limits.first, model.layers);
   check.holdings(job.anchor, "anchor");
   check.holdings(job.extensions, "extensions");
   check.within("a number of unfit GPUs of", static_cast<std::int64_t>(job.unfit.size()), 0, kMostGpus);
   for (const GpuId& gpu : job.unfit) check.gpu(gpu.node, gpu.index);
+  check.within("a number of GPU islands of", static_cast<std::int64_t>(job.gpu_islands.size()), 0, kMostGpus);
+  for (const auto& [server, islands] : job.gpu_islands) {
+    check.no_longer("a server's name", server, kLongestName);
+    check.within("a number of GPUs in islands of", static_cast<std::int64_t>(islands.size()), 0, kMostGpusOfNode);
+  }
   if (job.plan) check.plan(*job.plan, model.layers);
 }
 
@@ -183,6 +194,9 @@ void check_size(const ElasticJob& job, int most_gpus) {
   for (const auto* holdings : {&job.anchor, &job.extensions})
     for (const Holding& held : *holdings) gpus += held.gpus.size();
   check.count("a number of held GPUs of", gpus, most);
+  gpus = 0;
+  for (const auto& [server, islands] : job.gpu_islands) gpus += 1 + islands.size();
+  check.count("a number of GPUs in islands of", gpus, 2 * most);
 }
 
 void check_size(const wire::Outcome& outcome, int most_gpus) {

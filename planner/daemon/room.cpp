@@ -79,7 +79,7 @@ std::optional<std::vector<MovableJob>> movable_now(std::map<JobId, LiveJob>& job
       return std::nullopt;
   std::vector<MovableJob> movable;
   for (auto& [id, live] : jobs)
-    if (live.movable && live.link && !live.job.held && !live.open && live.bases.size() == 1 &&
+    if (live.movable && live.link && !live.job.held && !live.open && live.not_before <= now && live.bases.size() == 1 &&
         moves_within_hour(live, now) < kMostMoves && (live.moves.empty() || now - live.moves.back() >= rest))
       movable.push_back({id, reach_of(live, slurm)});
   return movable;
@@ -111,7 +111,9 @@ void keep_room(PlanningInput& input, const Room& room) {
   place.id = room.relief.waiting;
   place.nodes = static_cast<int>(room.relief.base.size());
   place.gpus = place.nodes * room.relief.base.front().gpus;
-  for (const ExtensionRequest& request : room.relief.base) place.only_nodes.push_back(request.node);
+  std::vector<std::string> nodes;
+  for (const ExtensionRequest& request : room.relief.base) nodes.push_back(request.node);
+  place.only_nodes = std::move(nodes);
   place.priority = std::numeric_limits<double>::infinity();
   input.cluster.waiting.push_back(std::move(place));
 }

@@ -23,6 +23,11 @@ inline constexpr JobId kUnknownOwner = static_cast<JobId>(-1);
 // looks at it; SchedulerParameters=batch_sched_delay is 3 s unless the site says otherwise.
 inline constexpr double kLeftToSlurmSeconds = 5;
 
+// After so long Slurm's backfill scheduler has looked at a job more than once (bf_interval is 30 s unless the site says
+// otherwise), each time with the extensions that it may preempt out of the way. A start that it expects this much later
+// is then no guess.
+inline constexpr double kSlurmHasLookedSeconds = 75, kStartsLaterSeconds = 60;
+
 enum class SlurmJobState { pending, running, completing, ended };
 
 // Whose limit a job waits for. Those of one job alone, such as MaxTRESPerJob, are none: no other job counts there.
@@ -35,6 +40,7 @@ struct SlurmJob {
   std::string account, qos;           // empty where the site has no accounting
   std::string features, reservation;  // its constraint and its reservation; empty: none
   LimitOf limit = LimitOf::none;      // pending
+  std::string limit_qos;              // the QOS that the limit is in, where it is in one
   std::optional<double> fair_share;   // of its user in its account, from 0 to 1 (FairShares)
   double priority = 0;
   SlurmJobState state = SlurmJobState::pending;
@@ -43,6 +49,7 @@ struct SlurmJob {
   double submitted = 0;           // seconds since the epoch
   int wanted_gpus = 0;            // in total, as requested
   double started = 0;             // running, completing and ended: when; 0: never
+  double ends = 0;                // running: when its time limit is over; 0: not known
   double ended = 0;               // completing and ended: when, seconds since the epoch
 };
 
@@ -74,6 +81,7 @@ struct SlurmSnapshot {
   std::shared_ptr<const FairShares> shares;                 // up to a minute old; null: the site has no accounting
   PreemptionRule preemption;                                // of extensions; up to a minute old
   std::vector<JobId> limited;  // for each limit of several jobs that jobs wait for: the one with the highest priority
+  std::string extensions_qos;  // of the partition of extensions: they count in it as in their own; empty: none
   Accounts accounts;           // only while one of them waits for an account's; up to a minute old
   std::map<JobId, SlurmJob> jobs;  // those Slurm still knows, ended ones included
 
@@ -97,6 +105,8 @@ class Slurm {
   virtual SlurmNames names() = 0;
   // Kills the job's steps first, then the job (the other order keeps it completing for KillWait). Throws Error.
   virtual void kill(JobId job) = 0;
+  // Sets the time limit of a job that runs, in minutes from its start. Throws Error.
+  virtual void prolong(JobId job, int minutes) = 0;
 };
 
 // By libslurm. `partition`: extensions go there; nodes outside it are not usable for growth. `qos`: of extensions

@@ -116,16 +116,24 @@ void SlurmAgent::names(OnNames done) {
   });
 }
 
-void SlurmAgent::kill(JobId job, OnKilled done) {
-  request([job, done = std::move(done)](Slurm& slurm) -> std::function<void()> {
+void SlurmAgent::act(std::function<void(Slurm&)> act, OnDone done) {
+  request([act = std::move(act), done = std::move(done)](Slurm& slurm) -> std::function<void()> {
     std::string error;
     try {
-      slurm.kill(job);
+      act(slurm);
     } catch (const std::exception& problem) {
       error = problem.what();
     }
     return [done, error] { done(error); };
   });
+}
+
+void SlurmAgent::kill(JobId job, OnDone done) {
+  act([job](Slurm& slurm) { slurm.kill(job); }, std::move(done));
+}
+
+void SlurmAgent::prolong(JobId job, int minutes, OnDone done) {
+  act([job, minutes](Slurm& slurm) { slurm.prolong(job, minutes); }, std::move(done));
 }
 
 }  // namespace espalier

@@ -17,7 +17,7 @@ class SlurmAgent {
   using OnSnapshot = std::function<void(Snapshot)>;
   using Names = std::variant<SlurmNames, std::string>;  // or why there are none
   using OnNames = std::function<void(const Names&)>;
-  using OnKilled = std::function<void(const std::string& error)>;  // empty: done
+  using OnDone = std::function<void(const std::string& error)>;  // empty: done
 
   // `slurm` is used from the agent's thread only, which also destroys it.
   SlurmAgent(wire::Loop& loop, std::unique_ptr<Slurm> slurm);
@@ -28,7 +28,8 @@ class SlurmAgent {
   // Callbacks run on the loop, in the order of the requests.
   void snapshot(OnSnapshot done);
   void names(OnNames done);
-  void kill(JobId job, OnKilled done);
+  void kill(JobId job, OnDone done);
+  void prolong(JobId job, int minutes, OnDone done);
 
   // No more callbacks. False: a call to Slurm did not return within 2 s, its thread is left to the process's end.
   bool stop();
@@ -36,6 +37,7 @@ class SlurmAgent {
  private:
   struct Shared;
   void request(std::function<std::function<void()>(Slurm&)> work);
+  void act(std::function<void(Slurm&)> act, OnDone done);
   std::shared_ptr<Shared> shared_;
   wire::Watch watch_;
   bool stopped_ = false, ended_ = false;

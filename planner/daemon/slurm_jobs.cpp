@@ -98,6 +98,8 @@ SlurmJob convert_job(const slurm_job_info_t& job) {
   if (result.state == SlurmJobState::ended || result.state == SlurmJobState::completing)
     result.ended = static_cast<double>(job.end_time);
   if (result.state != SlurmJobState::running && result.state != SlurmJobState::completing) return result;
+  if (result.state == SlurmJobState::running && job.time_limit != INFINITE && job.time_limit != NO_VAL)
+    result.ends = static_cast<double>(job.end_time);
   result.preempted = job.preempt_time > 0 && job.preempt_time >= job.start_time;
   const auto nodes = expand_hosts(job.nodes);
   for (std::size_t i = 0; i < nodes.size() && i < job.gres_detail_cnt; ++i) {
@@ -115,10 +117,13 @@ bool waits_for_gpus(const slurm_job_info_t& job, double now) {
   if ((job.job_state & JOB_STATE_BASE) != JOB_PENDING || job.priority == 0 || runs_at_sibling(job)) return false;
   if (static_cast<double>(job.eligible_time) > now) return false;  // e.g. --begin
   switch (job.state_reason) {
+    case WAIT_NODE_NOT_AVAIL:  // also said of required nodes that others hold
+      // "ReqNodeNotAvail, Reserved for maintenance": it would not end before that.
+      if (text(job.state_desc).find("eserved for maintenance") != std::string::npos) return false;
+      [[fallthrough]];
     case WAIT_NO_REASON:
     case WAIT_PRIORITY:
     case WAIT_RESOURCES:
-    case WAIT_NODE_NOT_AVAIL:  // also said of required nodes that others hold
       return wanted_gpus(job) > 0;
     default:  // a dependency, a limit, a hold: free GPUs would not start it
       return false;
@@ -133,23 +138,54 @@ std::string preempt_mode_text(std::uint16_t mode) {
 
 NodesForJobs::NodesForJobs(const PartitionNodes& partitions, const Sets& types, const Sets& features,
                            const std::map<std::string, Reservation>& reservations)
-    : partitions_(partitions), types_(types), reservations_(reservations) {
+    : partitions_(partitions), types_(types), reservations_(reservations), everywhere_{partitions.all, {}} {
   for (const auto& [node, those] : features) by_features_[those].insert(node);
 }
 
-const std::set<std::string>& NodesForJobs::of_partitions(const slurm_job_info_t& job) {
+NodesForJobs::Answer NodesForJobs::answer(std::set<std::string> nodes) const {
+  NodeList list;
+  if (nodes != partitions_.all) list = std::vector<std::string>(nodes.begin(), nodes.end());
+  return {std::move(nodes), std::move(list)};
+}
+
+const NodesForJobs::Answer& NodesForJobs::of_partitions(const slurm_job_info_t& job) {
   const std::string list = text(job.partition);  // a pending job may name several
-  const auto [at, fresh] = known_partitions_.try_emplace(list);
-  if (fresh)
+  auto at = known_partitions_.find(list);
+  if (at == known_partitions_.end()) {
+    if (known_partitions_.size() >= kMostRequests) return everywhere_;
+    std::set<std::string> nodes;
     for (const std::string& name : words_of(list)) {
       const auto found = partitions_.by_partition.find(name);
-      if (found != partitions_.by_partition.end()) at->second.insert(found->second.begin(), found->second.end());
+      if (found != partitions_.by_partition.end()) nodes.insert(found->second.begin(), found->second.end());
     }
+    at = known_partitions_.emplace(list, answer(std::move(nodes))).first;
+  }
   return at->second;
 }
 
-const std::set<std::string>& NodesForJobs::of(const slurm_job_info_t& job) {
-  const std::set<std::string>& partitions = of_partitions(job);
+std::optional<NodeList> NodesForJobs::without(const slurm_job_info_t& job, const std::vector<std::string>& excluded) {
+  const Answer& asked = find(job);
+  if (excluded.empty()) return asked.list;
+  // Each job may exclude other nodes, so that these lists are shared by nobody.
+  const Answer* of = &asked;
+  if (named_ + of->nodes.size() > kMostNames) return asked.list;
+  const auto rest = [&] {
+    std::set<std::string> nodes = of->nodes;
+    for (const std::string& name : excluded) nodes.erase(name);
+    return nodes;
+  };
+  std::set<std::string> nodes = rest();
+  if (nodes.empty()) {  // what it asks for was understood more narrowly than Slurm does
+    of = &of_partitions(job);
+    nodes = rest();
+  }
+  if (nodes.empty()) return std::nullopt;
+  named_ += nodes.size();
+  return answer(std::move(nodes)).list;
+}
+
+const NodesForJobs::Answer& NodesForJobs::find(const slurm_job_info_t& job) {
+  const Answer& partitions = of_partitions(job);
   std::string constraint = text(job.features);
   if (constraint.size() > kLongestConstraint) constraint.clear();
   std::set<std::string> types;
@@ -160,14 +196,13 @@ const std::set<std::string>& NodesForJobs::of(const slurm_job_info_t& job) {
   asked.insert(asked.end(), types.begin(), types.end());
   auto at = known_.find(asked);
   if (at == known_.end()) {
-    if (known_.size() >= kMostRequests) return partitions;
-    std::set<std::string> nodes = fitting(asked, types, partitions);
+    if (known_.size() >= kMostRequests || named_ > kMostNames) return partitions;
+    std::set<std::string> nodes = fitting(asked, types, partitions.nodes);
     // Slurm lets no such job wait. What it asks for was not understood here.
-    if (nodes.empty()) nodes = partitions;
-    at = known_.emplace(std::move(asked), std::move(nodes)).first;
+    if (nodes.empty()) nodes = partitions.nodes;
+    named_ += nodes.size();
+    at = known_.emplace(std::move(asked), answer(std::move(nodes))).first;
   }
-  if (named_ > kMostNames) return partitions;
-  named_ += at->second.size();
   return at->second;
 }
 
@@ -208,8 +243,12 @@ std::optional<WaitingJob> convert_waiting(const slurm_job_info_t& job, NodesForJ
   waiting.priority = job.priority;
   // Its reason says little: Slurm may have given one when it had only looked whether the job could start at once, and
   // what it waits for may be a GPU whose job is about to be gone.
-  waiting.left_to_slurm = slurm_preempts && now - static_cast<double>(job.eligible_time) < kLeftToSlurmSeconds;
+  const double eligible = now - static_cast<double>(job.eligible_time);
+  waiting.slurm_preempts = slurm_preempts;
+  waiting.left_to_slurm = slurm_preempts && eligible < kLeftToSlurmSeconds;
   if (static_cast<double>(job.start_time) > now) waiting.expected_start = static_cast<double>(job.start_time);
+  waiting.starts_later = slurm_preempts && eligible >= kSlurmHasLookedSeconds && waiting.expected_start &&
+                         *waiting.expected_start - now >= kStartsLaterSeconds;
 
   std::vector<std::string> required, excluded;
   try {
@@ -218,21 +257,13 @@ std::optional<WaitingJob> convert_waiting(const slurm_job_info_t& job, NodesForJ
   } catch (const Error&) {
     // A user's list of too many names must not cost the others their decisions. Slurm itself heeds it.
   }
-  std::set<std::string> allowed = nodes.of(job);
-  const auto exclude = [&] {
-    for (const std::string& name : excluded) allowed.erase(name);
-  };
-  exclude();
-  if (allowed.empty() && !excluded.empty()) {  // what it asks for was understood more narrowly than Slurm does
-    allowed = nodes.of_partitions(job);
-    exclude();
-    if (allowed.empty() && required.empty()) return std::nullopt;
-  }
+  const std::optional<NodeList> allowed = nodes.without(job, excluded);
+  if (!allowed && required.empty()) return std::nullopt;
   if (!required.empty() && static_cast<int>(required.size()) >= waiting.nodes) {
-    waiting.only_nodes = required;
-    std::sort(waiting.only_nodes.begin(), waiting.only_nodes.end());
-  } else if (allowed != nodes.all()) {
-    waiting.only_nodes.assign(allowed.begin(), allowed.end());
+    std::sort(required.begin(), required.end());
+    waiting.only_nodes = std::move(required);
+  } else if (allowed) {
+    waiting.only_nodes = *allowed;
   }
   return waiting;
 }

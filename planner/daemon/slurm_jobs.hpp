@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "planner/core/node_list.hpp"
 #include "planner/daemon/array_tasks.hpp"
 #include "planner/daemon/slurm.hpp"
 
@@ -31,24 +32,32 @@ class NodesForJobs {
   // have it reboot for too.
   NodesForJobs(const PartitionNodes& partitions, const Sets& types, const Sets& features,
                const std::map<std::string, Reservation>& reservations);
-  const std::set<std::string>& of(const slurm_job_info_t& job);
-  // By its partitions alone.
-  const std::set<std::string>& of_partitions(const slurm_job_info_t& job);
-  const std::set<std::string>& all() const { return partitions_.all; }
+  // Without those that the job excludes. An empty list: it may run on every node of the cluster. nullopt: on none. Jobs
+  // that ask for the same and exclude nothing share one list.
+  std::optional<NodeList> without(const slurm_job_info_t& job, const std::vector<std::string>& excluded);
 
   static constexpr std::size_t kMostRequests = 256, kLongestConstraint = 256, kMostNames = 200'000;
 
  private:
+  struct Answer {
+    std::set<std::string> nodes;
+    NodeList list;  // the same; empty: all of the cluster
+  };
+  Answer answer(std::set<std::string> nodes) const;
+  const Answer& find(const slurm_job_info_t& job);
+  // By its partitions alone.
+  const Answer& of_partitions(const slurm_job_info_t& job);
   std::set<std::string> fitting(const std::vector<std::string>& asked, const std::set<std::string>& types,
                                 const std::set<std::string>& partitions) const;
 
   const PartitionNodes& partitions_;
   const Sets& types_;
   const std::map<std::string, Reservation>& reservations_;
+  const Answer everywhere_;
   std::map<std::set<std::string>, std::set<std::string>> by_features_;  // the nodes that have exactly these
-  std::map<std::string, std::set<std::string>> known_partitions_;       // by a job's list of partitions
-  std::map<std::vector<std::string>, std::set<std::string>> known_;     // by what jobs ask for
-  std::size_t named_ = 0;                                               // nodes, in all answers of known_
+  std::map<std::string, Answer> known_partitions_;                      // by a job's list of partitions
+  std::map<std::vector<std::string>, Answer> known_;                    // by what jobs ask for
+  std::size_t named_ = 0;  // nodes, in all answers of known_ and in the lists of jobs that exclude some
 };
 
 SlurmJob convert_job(const slurm_job_info_t& job);

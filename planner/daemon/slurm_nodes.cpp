@@ -12,7 +12,22 @@
 namespace espalier {
 namespace {
 
-constexpr double kCompletes = 5;  // seconds; the epilog's end is told at once, unless something is wrong
+// Seconds. An epilog may check GPUs for as long as this. Its GPUs are for the jobs that wait meanwhile, and nothing
+// else starts there.
+constexpr double kEpilog = 5;
+constexpr double kCompletes = 60;  // its end is told at once, unless something is wrong
+
+// The GPUs that jobs use by shares: "gpu:h100:0(IDX:N/A),shard:h100:5(4/8,1/8)". Slurm counts them as idle, and starts
+// no job there that asks for a whole GPU. Older ones do not tell which GPUs it is.
+void take_shared(const std::string& gres_used, std::vector<JobId>& owners) {
+  for (const SharedGres& one : shared_gres(gres_used)) {
+    int told = 0;
+    for (const int used : one.by_gpu) told += used;
+    const bool each = one.by_gpu.size() == owners.size() && told >= one.used;
+    for (std::size_t i = 0; i < owners.size(); ++i)
+      if (owners[i] == 0 && one.used > 0 && (!each || one.by_gpu[i] > 0)) owners[i] = kUnknownOwner;
+  }
+}
 
 }  // namespace
 
@@ -25,6 +40,7 @@ bool read_gpus(const std::string& gres, const std::string& gres_used, NodeView& 
     for (const int index : used.indices)
       if (static_cast<std::size_t>(index) < view.gpu_owner.size())
         view.gpu_owner[static_cast<std::size_t>(index)] = kUnknownOwner;
+    take_shared(gres_used, view.gpu_owner);
     const auto counts = gpu_counts(gres);
     if (counts.size() <= 1 && (lent || all.count == 0)) return true;
     // Slurm does not tell which index is of which type. Extensions ask for a type and a number, so the number counts.
@@ -85,7 +101,10 @@ void assign_owners(SlurmSnapshot& snapshot) {
       for (const Holding& held : job.holdings) {
         NodeView* const node = snapshot.cluster.find(held.node);
         if (node == nullptr) continue;
-        if (state == SlurmJobState::completing && snapshot.time - job.ended > kCompletes) node->usable = false;
+        if (state == SlurmJobState::completing && snapshot.time - job.ended > kEpilog) {
+          node->free_cpus = 0;  // so that no extension is started there
+          if (snapshot.time - job.ended > kCompletes) node->usable = false;
+        }
         for (const int index : held.gpus) {
           if (static_cast<std::size_t>(index) >= node->gpu_owner.size()) continue;
           JobId& owner = node->gpu_owner[static_cast<std::size_t>(index)];

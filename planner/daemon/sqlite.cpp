@@ -11,8 +11,13 @@ namespace {
 
 [[noreturn]] void fail(sqlite3* database) {
   const char* file = sqlite3_db_filename(database, "main");
+  const int code = sqlite3_errcode(database) & 0xff;
+  const bool damaged = code == SQLITE_CORRUPT || code == SQLITE_NOTADB;
   throw Error(std::string(file == nullptr ? "decision store" : file) + ": " + sqlite3_errmsg(database) +
-              "; check that the file system is writable and not full");
+              (damaged
+                   ? "; it is damaged: stop espalierd, move the file away, and start espalierd, which makes a new one "
+                     "without the decisions and profiles of before"
+                   : "; check that the file system is writable and not full"));
 }
 
 }  // namespace

@@ -119,14 +119,20 @@ void Store::save(const ElasticJob& job, double now) {
     owner = static_cast<std::uint32_t>(known.integer(0));
     before = known.integer(1);
   }
-  std::string text = Json(job).dump();
+  Json record(job);
+  // A planner that is older would not read the record with these; the launcher tells them again.
+  record.erase("gpu_islands");
+  record["parallel"].erase("lists");
+  std::string text = record.dump();
   if (text.size() > kMostRow) {
     ElasticJob less = job;
     less.plan.reset();
     less.parallel.first.reset();
+    less.parallel.lists.clear();
     less.unfit.clear();
     less.anchor.clear();
     less.extensions.clear();
+    less.gpu_islands.clear();
     text = Json(less).dump();
   }
   const auto bytes = static_cast<std::int64_t>(text.size());

@@ -23,6 +23,7 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
   std::map<JobId, int> sums;  // GPUs of anchors and of their extensions so far; older ones come first
   std::set<std::string> comments;
   std::vector<Stray> found;
+  registered_ = registered_ || std::any_of(jobs.begin(), jobs.end(), [](const auto& one) { return one.second.link; });
   for (const auto& [id, job] : slurm.jobs) {
     const JobId anchor = anchor_of_comment(job.comment);
     if (anchor == 0 || job.partition != partition_ || is_profile_job(job)) continue;
@@ -35,6 +36,7 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
     } else if (owner->uid != job.uid) {
       why = "its anchor is a job of another user";
     } else if (const auto live = jobs.find(anchor); live == jobs.end()) {
+      if (!registered_) continue;
       why = "its anchor is no elastic job: no launcher of it has registered";
       grace = kUnregisteredSeconds;
     } else if (!comments.insert(job.comment).second) {

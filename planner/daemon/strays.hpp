@@ -34,13 +34,15 @@ class Strays {
   // ended or is another user's job, or when an older extension has the same comment, whose last part is the id of its
   // grant. It is 30 s when the anchor's launcher is connected, not
   // reconfiguring, and does not claim the extension, or holds more than `max_gpus` with it. It is
-  // 120 s when no launcher of the anchor has registered: the planner may have been restarted. A
-  // stray that is still there is named again 10 s later.
+  // 120 s when no launcher of the anchor has registered: the planner may have been restarted. Until any launcher has
+  // registered in this run, none is a stray for that: this may be an espalierd that launchers do not reach, or the one
+  // of the backup controller. A stray that is still there is named again 10 s later.
   std::vector<Stray> look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs,
                           int max_gpus = std::numeric_limits<int>::max());
 
  private:
   std::string partition_;
+  bool registered_ = false;              // a launcher was, in this run
   std::map<JobId, double> since_;        // extension -> first seen as a stray
   std::map<JobId, double> bases_since_;  // the same of bases
   std::map<JobId, double> profiles_since_;

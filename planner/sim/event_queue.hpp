@@ -19,6 +19,7 @@ enum class EventKind {
   commit,
   profile,
   settle,  // coefficients are observed
+  base,    // of a movable job: it may start on a smaller one, or gives one back
   arrival,
   queue,     // waiting jobs start
   backfill,  // a pass of Slurm's backfill scheduler

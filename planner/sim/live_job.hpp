@@ -5,10 +5,32 @@
 #include <cmath>
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "planner/sim/policy.hpp"
 
 namespace espalier::sim {
+
+// The bases of a movable job (launcher/base). Each is a Slurm job.
+struct LiveBases {
+  JobId id = 0;  // on which it starts or trains; 0: none yet
+  // The plan with which it started on it, or moved to it: what is sure to fit on its GPUs alone.
+  std::optional<Plan> own_plan;
+  std::vector<Holding> next;  // of the one that it moves to; empty: none
+  std::optional<Plan> next_own_plan;
+  std::vector<Holding> before;  // of the one that it has left, until that is given back
+  bool moving = false;          // the redeployment under way is the move to `next`, or away from `before`
+  bool waits = false;           // the one that it asked for does, while it is on a smaller one
+  bool giving_back = false;     // when `before` is given back is known
+  bool wished = false;          // `next` is the planner's wish, and not the base for which the job waited
+  std::set<JobId> waited;       // jobs that waited when that move began
+  std::vector<double> moves;    // times of the planner's moves within the last hour, ascending
+  int failures = 0;             // of smaller bases, one after the other
+  double not_before = 0;        // no smaller base is asked for before then
+  double looked = -1;           // when one was looked for last
+  bool started_smaller = false;
+  int moved = 0;  // by the planner's wish
+};
 
 struct LiveJob {
   SimulatedJobState state;  // the part that policies see
@@ -31,6 +53,8 @@ struct LiveJob {
   double target_step_seconds = 0;
   std::vector<JobId> leaving, arriving;  // extensions
   std::optional<double> pause_began;
+
+  LiveBases bases;
 
   void advance(double now) {
     const double passed = now - since;

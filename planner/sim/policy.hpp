@@ -34,7 +34,11 @@ struct SimulatedJob {
   double iterations = 0;
   std::string trace_id;
   bool elastic = true;  // false: it keeps the GPUs and the plan of its submission
-  int type = -1;        // the GPU type that it asks for, an index into Hardware::types; -1: any
+  // Elastic, and its own GPUs are a Slurm job of their own (the base), as those of `srun
+  // --elastic=MIN:MAX,movable,base=N` are: under a policy with Policy::base_moves() it may start on a smaller base, and
+  // its base may move.
+  bool movable = false;
+  int type = -1;  // the GPU type that it asks for, an index into Hardware::types; -1: any
   // A policy that chooses types (Policy::chooses_types) may run it on another type, too.
   bool any_type = true;
   double deadline = 0;  // on the clock of `submit`; 0: none
@@ -90,6 +94,15 @@ struct Act {
   std::vector<JobId> release;  // extensions given back; only with keeps_basic()
   // Simulated time that the decision took. A running job continues on its old plan until then.
   double thought_seconds = 0;
+  // With Policy::base_moves(): the base of this job moves there, and `plan` is ignored. Only the first such act counts.
+  std::vector<ExtensionRequest> base = {};
+};
+
+// What a policy does with movable jobs beside its decisions, as espalierd does (planner/daemon/planner_moves.cpp).
+struct BaseMoves {
+  const SchedulerOptions* scheduler = nullptr;
+  double least_gain = 1.1;    // planner.migrate_gain; below 1: bases move for waiting jobs only
+  bool own_switches = false;  // the policy decides on another type of GPU itself (Act::base)
 };
 
 class Policy {
@@ -115,6 +128,8 @@ class Policy {
   // True: jobs have an anchor and extensions (Suika §3.2.3). A started job never loses the GPUs of
   // its basic plan. False: a job holds exactly the GPUs of its plan, all of them as its anchor.
   virtual bool keeps_basic() const { return false; }
+  // Of a policy that keeps_basic(). nullopt: it takes movable jobs as any other.
+  virtual std::optional<BaseMoves> base_moves() const { return std::nullopt; }
   // True: what the profile of a job showed is known of later jobs of its kind when they start on a GPU
   // type on which one was profiled. Such a job may grow before its first step (a wide start), at no cost
   // beyond its first start.

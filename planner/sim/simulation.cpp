@@ -17,9 +17,13 @@ Simulation::Simulation(std::shared_ptr<const Site> site, const ClusterView& clus
       policy_(policy),
       options_(options),
       queue_(policy.queue().value_or(options.queue), SlurmPriority(cluster, options.slurm)),
+      bases_(*this, policy.base_moves()),
       preempt_(options.delays.preempt.value_or(queue_.is_slurm() ? Preemption::oldest : Preemption::none)),
       next_extension_(static_cast<JobId>(jobs.size()) + 1) {
-  input_.site = std::move(site);
+  // A simulated training has all of its GPUs from one Slurm job, as in the papers' systems.
+  auto own = std::make_shared<Site>(*site);
+  own->hardware.jobs_reach = true;
+  input_.site = std::move(own);
   input_.arrivals = &arrivals_;
   input_.cluster = cluster;
   for (std::size_t n = 0; n < cluster.nodes.size(); ++n) {

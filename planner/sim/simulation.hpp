@@ -41,6 +41,8 @@ struct JobOutcome {
   bool elastic = true;
   double alone = 0;     // seconds that it would take on its basic plan, alone and without delay
   double deadline = 0;  // as `submit`; 0: none
+  int moves = 0;        // of its base to another place; without those from a smaller base to the one that it asked for
+  bool started_smaller = false;
   double jct() const { return end - submit; }
   // Finish-time fairness: its completion time over that alone on its own GPUs (Themis).
   double rho() const { return alone > 0 ? jct() / alone : 1; }

@@ -19,6 +19,7 @@ void Simulation::think() {
     for (const SimulatedJobState* job : queue_.waiting())
       input_.cluster.waiting.push_back({job->id, job->kind->gpus(), 1, {}, {}, 0});
   }
+  bases_.before_decision();
   for (auto& [id, job] : live_) {
     job.advance(input_.now);
     if (job.state.plan)
@@ -26,10 +27,12 @@ void Simulation::think() {
     if (job.wide_start) input_.start_seconds[id] = input_.redeploy_seconds[id] = 0;
   }
   const double begin = options_.clock ? options_.clock() : 0;
-  const auto acts = policy_.decide({input_, present_, queue_.waiting()});
+  auto acts = policy_.decide({input_, present_, queue_.waiting()});
   if (options_.clock) run_.latencies.push_back(options_.clock() - begin);
   ++run_.decisions;
+  const auto wish = bases_.take_wish(acts);
   apply(acts);
+  bases_.after_decision(wish);
   for (auto& [id, job] : live_) {
     if (!job.wide_start) continue;
     job.wide_start = false;
@@ -40,7 +43,7 @@ void Simulation::think() {
 
 // What the base queue knows: where it backfills the time limits.
 double Simulation::expected_end(JobId owner) const {
-  const auto found = live_.find(owner);
+  const auto found = live_.find(bases_.job_of(owner) != 0 ? bases_.job_of(owner) : owner);
   if (found == live_.end()) return kNever;
   const LiveJob& job = found->second;
   if (queue_.is_slurm()) return std::max(job.state.started + asked_limit(job.state), input_.now);

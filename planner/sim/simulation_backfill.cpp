@@ -17,7 +17,7 @@ void Simulation::ask_for_backfill(double at) {
   events_.add({due, EventKind::backfill, 0, 0});
 }
 
-std::vector<PlannedStart> Simulation::planned_starts() const {
+StartQuestion Simulation::start_question() const {
   StartQuestion question;
   question.cluster = &input_.cluster;
   question.extensions = &input_.extensions;
@@ -26,8 +26,10 @@ std::vector<PlannedStart> Simulation::planned_starts() const {
   question.now = input_.now;
   question.end_of = [this](JobId owner) { return expected_end(owner); };
   question.most_jobs = options_.slurm.most_backfill_jobs;
-  return plan_starts(queue_, question);
+  return question;
 }
+
+std::vector<PlannedStart> Simulation::planned_starts() const { return plan_starts(queue_, start_question()); }
 
 // True: something started, or was told to end.
 bool Simulation::backfill_by_reservations() {

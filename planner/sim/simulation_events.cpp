@@ -44,6 +44,8 @@ bool Simulation::happen(const Event& event) {
       return event.version == job.change_version && commit(job);
     case EventKind::profile:
       return profiled(job);
+    case EventKind::base:
+      return bases_.happen(job, static_cast<JobId>(event.version));
     case EventKind::settle:
       return job.state.plan && event.version == elastic_job(event.job)->generation && settled(job);
     default:
@@ -68,6 +70,7 @@ bool Simulation::arrive(const SimulatedJob& job) {
                                    [](const SimulatedJobState* one, JobId id) { return one->id < id; }),
                   &live.state);
   queue_.add(live.state);
+  bases_.arrived(live);
   return true;
 }
 
@@ -98,9 +101,11 @@ bool Simulation::begin(LiveJob& job) {
     job.wide_start = true;
     elastic.step_seconds = job.state.step_seconds;
     learn(job);
+    bases_.go_on(job);
     return true;
   }
   await_profile(job);
+  bases_.go_on(job);
   return false;
 }
 
@@ -193,6 +198,7 @@ bool Simulation::commit(LiveJob& job) {
   job.leaving.clear();
   job.arriving.clear();
   if (!policy_.keeps_basic()) hold_exactly(job, elastic, *job.target);
+  if (job.bases.moving) bases_.take_second(job, elastic);
   run_on(job, elastic, std::move(*job.target), job.target_step_seconds);
   job.target.reset();
   job.state.redeploying = false;
@@ -203,11 +209,12 @@ bool Simulation::commit(LiveJob& job) {
   if (options_.redeploy.settle_steps > 0 && (news || !known)) await_settling(job);
   else if (news) await_profile(job);
   if (policy_.cooldown() > 0) ask_again(input_.now + policy_.cooldown());
-  if (!noticed_.empty()) leave(job);
+  if (!bases_.go_on(job) && !noticed_.empty()) leave(job);
   return true;
 }
 
 bool Simulation::train_no_more(LiveJob& job) {
+  bases_.stop_waiting(job);
   if (options_.delays.end_seconds <= 0) return complete(job);
   job.advance(input_.now);
   job.training = false;
@@ -243,7 +250,9 @@ bool Simulation::complete(LiveJob& job) {
              job.lost_gpu_seconds,
              job.state.job->elastic,
              alone_seconds(job.state),
-             job.state.job->deadline};
+             job.state.job->deadline,
+             job.bases.moved,
+             job.bases.started_smaller};
   ElasticJob& elastic = *elastic_job(id);
   for (const Holding& held : elastic.anchor) holders_.own(held, 0);
   for (const Holding& held : elastic.extensions) {
@@ -252,6 +261,7 @@ bool Simulation::complete(LiveJob& job) {
     noticed_.erase(held.job);
   }
   for (const JobId leaving : job.leaving) holders_.no_longer_freeing(elastic, leaving);
+  bases_.end(job);
   allocated_ -= job.held;
   input_.jobs.erase(input_.jobs.begin() + (&elastic - input_.jobs.data()));
   forget(id);

@@ -84,21 +84,27 @@ void Simulation::backfill(FreeGpus& free, const SimulatedJobState& head) {
 
 void Simulation::start(LiveJob& job, Plan plan) {
   const double step = true_step(job, plan);
-  job.state.started_on = type_of(plan);
   queue_.remove(job.state.id);
+  if (job.state.plan) return bases_.granted(job, plan);
+  auto own = holdings_of(plan, bases_.has(job) ? bases_.new_base(job) : job.state.id);
+  start_on(job, std::move(plan), step, std::move(own), 0);
+}
+
+// `own`: the GPUs of its first Slurm job, which starts `queued` seconds from now.
+void Simulation::start_on(LiveJob& job, Plan plan, double step, std::vector<Holding> own, double queued) {
+  job.state.started_on = type_of(plan);
   job.advance(input_.now);
   ElasticJob& elastic = add_elastic(job);
-  elastic.anchor = holdings_of(plan, job.state.id);
-  for (const Holding& held : elastic.anchor) holders_.own(held, job.state.id);
-  job.held = plan.gpu_count();
-  allocated_ += job.held;
+  elastic.anchor = std::move(own);
+  for (const Holding& held : elastic.anchor) holders_.own(held, held.job);
+  recount(job, elastic);
   job.state.waited = job.state.waited_until(input_.now);
   if (job.state.started < 0) job.state.started = input_.now;
   if (!job.stopped_before) {
     elastic.plan = job.state.plan = job.target = std::move(plan);
     job.state.step_seconds = job.target_step_seconds = step;
     const double launch =
-        options_.delays.launch_seconds + search_seconds(options_.redeploy, policy_.prunes_search(), job.held);
+        queued + options_.delays.launch_seconds + search_seconds(options_.redeploy, policy_.prunes_search(), job.held);
     if (launch <= 0) {
       begin(job);
       return;
@@ -115,7 +121,7 @@ void Simulation::start(LiveJob& job, Plan plan) {
   job.state.step_seconds = step;
 }
 
-ElasticJob& Simulation::add_elastic(const LiveJob& job) {
+ElasticJob Simulation::as_elastic(const LiveJob& job) const {
   ElasticJob elastic;
   elastic.id = job.state.id;
   elastic.name = job.state.kind->model;
@@ -129,6 +135,11 @@ ElasticJob& Simulation::add_elastic(const LiveJob& job) {
   elastic.held = !job.state.job->elastic;
   elastic.total_steps = static_cast<std::int64_t>(std::ceil(job.state.job->iterations));
   elastic.deadline = job.state.job->deadline;
+  return elastic;
+}
+
+ElasticJob& Simulation::add_elastic(const LiveJob& job) {
+  ElasticJob elastic = as_elastic(job);
   input_.submitted[elastic.id] = job.state.job->submit;
   const auto at = std::lower_bound(input_.jobs.begin(), input_.jobs.end(), elastic.id,
                                    [](const ElasticJob& one, JobId id) { return one.id < id; });
@@ -173,6 +184,7 @@ bool Simulation::holds(const ElasticJob& elastic, JobId extension) {
 // has reached its pause or gives up these extensions anyway.
 void Simulation::take_back(LiveJob& job, const std::vector<JobId>& extensions) {
   if (job.state.redeploying && !job.target) return;  // the job is ending
+  if (job.bases.moving) return;                      // it leaves them afterwards
   if (job.pause_began) return;                       // after the commit the job leaves them
   if (job.target) {
     const auto leaves = [&](JobId id) {
@@ -182,6 +194,7 @@ void Simulation::take_back(LiveJob& job, const std::vector<JobId>& extensions) {
     give_up_growth(job);
   }
   leave(job);
+  if (!job.state.redeploying) bases_.go_on(job);  // its base may have been granted meanwhile
 }
 
 // Gives up the extensions that Slurm has told to end.
@@ -200,7 +213,8 @@ void Simulation::leave(LiveJob& job) {
   job.advance(input_.now);
   act.plan = plan_on_subset(elastic, left);
   // The launcher knows no memory sizes. The job's first plan fits for sure.
-  if (!act.plan || !feasible(job, *act.plan)) act.plan = basic_on(job.state, own);
+  if (!act.plan || !feasible(job, *act.plan))
+    act.plan = job.bases.own_plan ? *job.bases.own_plan : basic_on(job.state, own);
   const auto ranks = act.plan->ranks();
   for (const Holding& held : elastic.extensions)
     if (std::none_of(held.gpus.begin(), held.gpus.end(),

@@ -1,6 +1,7 @@
 #include "planner/sim/simulation_state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/core/error.hpp"
 
@@ -71,7 +72,8 @@ void Simulation::hold_exactly(LiveJob& job, ElasticJob& elastic, const Plan& pla
 
 void Simulation::recount(LiveJob& job, const ElasticJob& elastic) {
   int held = 0;
-  for (const auto* holdings : {&elastic.anchor, &elastic.extensions})
+  for (const std::vector<Holding>* holdings :
+       {&elastic.anchor, &elastic.extensions, &std::as_const(job.bases.next), &std::as_const(job.bases.before)})
     for (const Holding& one : *holdings) held += static_cast<int>(one.gpus.size());
   allocated_ += held - job.held;
   job.held = held;

@@ -12,6 +12,7 @@
 #include "planner/sim/free_gpus.hpp"
 #include "planner/sim/gpu_holders.hpp"
 #include "planner/sim/live_job.hpp"
+#include "planner/sim/movable_bases.hpp"
 #include "planner/sim/simulation.hpp"
 #include "planner/sim/start_plan.hpp"
 
@@ -27,6 +28,8 @@ class Simulation {
   PolicyRun run();
 
  private:
+  friend class MovableBases;
+
   void plan_round();
   void note_level();
 
@@ -61,8 +64,11 @@ class Simulation {
   void backfill(FreeGpus& free, const SimulatedJobState& head);
   void ask_for_backfill(double at);
   bool backfill_by_reservations();
+  StartQuestion start_question() const;
   std::vector<PlannedStart> planned_starts() const;
   void start(LiveJob& job, Plan plan);
+  void start_on(LiveJob& job, Plan plan, double step, std::vector<Holding> own, double queued);
+  ElasticJob as_elastic(const LiveJob& job) const;
   ElasticJob& add_elastic(const LiveJob& job);
   bool preempts() const;
   std::vector<JobId> victims_for(const SimulatedJobState& head) const;
@@ -107,10 +113,11 @@ class Simulation {
   std::map<JobId, LiveJob> live_;
   std::vector<const SimulatedJobState*> present_;
   BaseQueue queue_;
+  MovableBases bases_;
   const Preemption preempt_;  // what Slurm itself does
   EventQueue events_;
   Arrivals arrivals_;
-  JobId next_extension_;
+  JobId next_extension_;  // of a Slurm job that is not one of the workload: an extension or a base
   std::map<std::size_t, std::set<int>>
       measured_types_;       // by kind: the GPU types on which a job of it has been profiled
   std::set<JobId> noticed_;  // extensions that Slurm has told to end

@@ -32,6 +32,17 @@ class Pass {
     return planned;
   }
 
+  // After run().
+  bool has_room(const std::vector<Holding>& gpus, double seconds) const {
+    return std::all_of(gpus.begin(), gpus.end(), [&](const Holding& held) {
+      const std::size_t node = index_.at(held.node);
+      const auto& owners = then_.nodes[node].gpu_owner;
+      return !timeline_.is_reserved(node, asked_.now + seconds) &&
+             std::all_of(held.gpus.begin(), held.gpus.end(),
+                         [&](int gpu) { return owners[static_cast<std::size_t>(gpu)] == 0; });
+    });
+  }
+
  private:
   bool is_lent(JobId owner) const {
     return std::binary_search(asked_.extensions->begin(), asked_.extensions->end(), owner);
@@ -141,6 +152,13 @@ class Pass {
 std::vector<PlannedStart> plan_starts(const BaseQueue& queue, const StartQuestion& question) {
   if (queue.empty()) return {};
   return Pass(question).run(queue);
+}
+
+bool starts_behind(const BaseQueue& queue, const StartQuestion& question, const std::vector<Holding>& gpus,
+                   double seconds) {
+  Pass pass(question);
+  pass.run(queue);
+  return pass.has_room(gpus, seconds);
 }
 
 std::vector<WaitingJob> shown_planned(const std::vector<PlannedStart>& planned, const ClusterView& cluster) {

@@ -6,6 +6,7 @@
 #include <set>
 #include <vector>
 
+#include "planner/core/job.hpp"
 #include "planner/sim/base_queue.hpp"
 #include "planner/sim/slurm_preemption.hpp"
 
@@ -36,6 +37,10 @@ struct StartQuestion {
 // extensions; else on lent GPUs. Which of them Slurm preempts is up to preempted_for(); with Preemption::none the place
 // is FreeGpus::take()'s, and nothing is preempted. Cost: most_jobs times the nodes and their reservations.
 std::vector<PlannedStart> plan_starts(const BaseQueue& queue, const StartQuestion& question);
+
+// Whether that pass also starts a job that comes after all that wait, on these idle GPUs and for so many seconds.
+bool starts_behind(const BaseQueue& queue, const StartQuestion& question, const std::vector<Holding>& gpus,
+                   double seconds);
 
 // What the scheduler sees of the waiting jobs under QueueOrder::slurm: those with a place, and the first one without,
 // with its expected start (compare shown_waiting()).

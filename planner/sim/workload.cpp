@@ -119,6 +119,15 @@ void choose_elastic(std::vector<SimulatedJob>& jobs, const std::vector<JobKind>&
   }
 }
 
+// Each job has a draw of its own, which depends neither on the share nor on which jobs are elastic.
+void choose_movable(std::vector<SimulatedJob>& jobs, const WorkloadOptions& options) {
+  Random random(options.seed + 0x6a09e667f3bcc909ULL);
+  for (SimulatedJob& job : jobs) {
+    const bool drawn = random.real() < options.movable_share;
+    job.movable = drawn && job.elastic;
+  }
+}
+
 // Each job has a draw of its own, which does not depend on the range.
 void set_deadlines(std::vector<SimulatedJob>& jobs, const std::vector<JobKind>& kinds, const WorkloadOptions& options) {
   if (options.deadline_high <= 0) return;
@@ -187,6 +196,7 @@ Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, in
     if (scaled[i]) workload.jobs[i].iterations *= traced_seconds / unscaled;
   workload.gpu_seconds = traced_seconds + counted;
   choose_elastic(workload.jobs, kinds, options);
+  choose_movable(workload.jobs, options);
   set_deadlines(workload.jobs, kinds, options);
   set_time_limits(workload.jobs, kinds, limits, options.seed);
   return workload;

@@ -38,6 +38,8 @@ struct WorkloadOptions {
   double elastic_share = 1;
   // Only jobs of these GPU counts may be elastic, and elastic_share is the share of them. Empty: all jobs.
   std::vector<int> elastic_gpus = {};
+  // Share of the elastic jobs that are movable, by the seed; a larger share adds jobs to those of a smaller one.
+  double movable_share = 0;
   // Deadlines: each job's is its submission plus its time alone on its basic plan, times a factor drawn evenly from
   // [deadline_low, deadline_high], by the seed. ElasticFlow (§6.1) draws from 0.5 to 1.5. 0: no job has a deadline.
   double deadline_low = 0, deadline_high = 0;

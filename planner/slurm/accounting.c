@@ -43,6 +43,9 @@ static char* preempted_by(slurmdb_qos_rec_t* qos, void* list) {
   return text;
 }
 
+static int is_set(const char* tres) { return tres && *tres; }
+static int is_number(uint32_t limit) { return limit != INFINITE && limit != NO_VAL; }
+
 int espalier_slurm_each_qos(void (*each)(void* context, const struct espalier_qos* qos), void* context) {
   assoc_mgr_info_msg_t* answer = ask(ASSOC_MGR_INFO_FLAG_QOS);
   if (!answer) return SLURM_ERROR;
@@ -51,8 +54,13 @@ int espalier_slurm_each_qos(void (*each)(void* context, const struct espalier_qo
     slurmdb_qos_rec_t* record;
     while ((record = slurm_list_next(all))) {
       char* preempts = preempted_by(record, answer->qos_list);
-      struct espalier_qos qos = {record->name, preempts, record->preempt_mode, record->grace_time,
-                                 record->usage_factor};
+      struct espalier_qos qos = {
+          record->name, preempts, record->preempt_mode, record->grace_time, record->usage_factor, 0, 0, 0};
+      qos.group_limits = is_set(record->grp_tres) || is_set(record->grp_tres_run_mins) || is_number(record->grp_jobs);
+      qos.user_limits =
+          is_set(record->max_tres_pu) || is_set(record->max_tres_run_mins_pu) || is_number(record->max_jobs_pu);
+      qos.account_limits =
+          is_set(record->max_tres_pa) || is_set(record->max_tres_run_mins_pa) || is_number(record->max_jobs_pa);
       if (qos.grace_seconds == NO_VAL || qos.grace_seconds == INFINITE) qos.grace_seconds = 0;
       if (qos.preempt_mode == NO_VAL16) qos.preempt_mode = 0;
       if (record->name && preempts) each(context, &qos);
@@ -72,9 +80,7 @@ int espalier_slurm_each_account(void (*each)(void* context, const struct espalie
     slurmdb_assoc_rec_t* record;
     while ((record = slurm_list_next(all))) {
       struct espalier_account account = {record->acct, record->parent_acct, record->user, 0};
-      account.limited = (record->grp_tres && *record->grp_tres) ||
-                        (record->grp_tres_run_mins && *record->grp_tres_run_mins) ||
-                        (record->grp_jobs != INFINITE && record->grp_jobs != NO_VAL);
+      account.limited = is_set(record->grp_tres) || is_set(record->grp_tres_run_mins) || is_number(record->grp_jobs);
       if (record->acct) each(context, &account);
     }
     slurm_list_iterator_destroy(all);

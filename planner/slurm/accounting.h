@@ -15,6 +15,9 @@ struct espalier_qos {
   uint16_t preempt_mode; /* PREEMPT_MODE_ flags; 0: the cluster's */
   uint32_t grace_seconds;
   double usage_factor;
+  /* Whether it has limits of CPUs, memory, GPUs, nodes, their minutes, or jobs, that all its jobs share, those of each
+   * user, and those of each account. */
+  int group_limits, user_limits, account_limits;
 };
 
 /* Calls `each` for every QOS; its texts are valid during the call. Without accounting there is none. Returns

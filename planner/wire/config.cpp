@@ -39,6 +39,7 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
   add("planner", "hysteresis", [&](const std::string& k) { return toml_real(path, k, c.hysteresis, 0, 1); });
   add("planner", "least_gain", [&](const std::string& k) { return toml_real(path, k, c.least_gain, 1, 10); });
   add("planner", "idle_seconds", [&](const std::string& k) { return toml_real(path, k, c.idle_seconds, 0, 31536000); });
+  add("planner", "idle_forecast", [&](const std::string& k) { return toml_truth(path, k, c.idle_forecast); });
   add("planner", "reclaim", [&](const std::string& k) { return toml_truth(path, k, c.reclaim); });
   add("planner", "policy", [&](const std::string& k) {
     return toml_one_of(path, k, c.policy, {"espalier", "suika", "flextrain", "flextrain-dp", "arena"});
@@ -81,6 +82,7 @@ std::map<std::string, TomlKeys> known_keys(Config& c, const std::string& path) {
       [&](const std::string& k) { return toml_whole(path, k, c.health_timeout_seconds, 1, 600); });
   add("health", "valid_minutes",
       [&](const std::string& k) { return toml_real(path, k, c.health_valid_minutes, 0.1, 1440); });
+  add("health", "gpu_errors", [&](const std::string& k) { return toml_truth(path, k, c.health_gpu_errors); });
   add("profiling", "gpus", [&](const std::string& k) { return toml_whole(path, k, c.profiling_gpus, 0, 1000000); });
   add("profiling", "per_user",
       [&](const std::string& k) { return toml_whole(path, k, c.profiling_per_user, 0, 1000000); });

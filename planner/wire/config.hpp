@@ -40,6 +40,7 @@ struct Config {
   double hysteresis = 0.1;
   double least_gain = 1.02;
   double idle_seconds = 300;  // how long idle GPUs are expected to stay idle
+  bool idle_forecast = true;  // or as long as submissions of the recent past say
   bool reclaim = true;        // also without a waiting job, when the cluster fills
   std::string policy = "espalier";
   bool share_profiles = false;  // one user's measurements count for the jobs of others
@@ -73,6 +74,7 @@ struct Config {
   std::string health_command;        // program that checks nodes before their GPUs are lent; empty: there is none
   int health_timeout_seconds = 30;   // the program is ended after this time
   double health_valid_minutes = 10;  // how long its answer counts
+  bool health_gpu_errors = true;     // the errors of GPUs are looked at before ranks run on them
 
   // [profiling]: of jobs that wait, stage by stage
   int profiling_gpus = 4;      // most GPUs at a time; 0: none

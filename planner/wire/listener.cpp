@@ -15,21 +15,28 @@
 namespace espalier::wire {
 namespace {
 
-constexpr std::size_t kMostOfAddress = 64, kMostStrangers = 512, kMostQuestions = 2 * kMostStrangers;
+// All ranks of a generation come to a launcher in one moment.
+constexpr std::size_t kMostOfAddress = 64, kMostStrangers = 512, kMostOfLauncher = 4096;
 
 // Three quarters of the descriptors are for peers that have said who they are.
-std::size_t most_strangers() {
+std::size_t most_strangers(const Door* door) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) limit.rlim_cur = 1024;
-  return std::min<std::size_t>(kMostStrangers, std::max<std::size_t>(16, limit.rlim_cur / 4));
+  const bool workers = door != nullptr &&
+                       std::find(door->services.begin(), door->services.end(), Service::worker) != door->services.end();
+  return std::min<std::size_t>(workers ? kMostOfLauncher : kMostStrangers,
+                               std::max<std::size_t>(16, limit.rlim_cur / 4));
 }
 
 class EventListener final : public Listener {
  public:
   // No `door`: a local socket.
   EventListener(Loop& loop, std::shared_ptr<const Door> door, OnConnection on_connection)
-      : loop_(loop), door_(std::move(door)), on_connection_(std::move(on_connection)) {
-    if (door_) munge_ = std::make_shared<SideThread>(loop, kMostQuestions);
+      : loop_(loop),
+        door_(std::move(door)),
+        on_connection_(std::move(on_connection)),
+        most_(most_strangers(door_.get())) {
+    if (door_) munge_ = std::make_shared<SideThread>(loop, 2 * most_);
   }
   EventListener(const EventListener&) = delete;
   EventListener& operator=(const EventListener&) = delete;
@@ -91,7 +98,8 @@ class EventListener final : public Listener {
   std::shared_ptr<const Door> door_;
   OnConnection on_connection_;
   std::shared_ptr<SideThread> munge_;
-  Strangers strangers_{kMostOfAddress, most_strangers()};
+  const std::size_t most_;
+  Strangers strangers_{kMostOfAddress, most_};
   evconnlistener* listener_ = nullptr;
   std::uint16_t port_ = 0;
   std::string path_;

@@ -125,7 +125,7 @@ void visit(Continuation& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(RankServerHello& m, Visitor& v) {
-  v("job", m.job), v("node", m.node), v("pid", m.pid);
+  v("job", m.job), v("node", m.node), v("pid", m.pid), v.maybe("gpu_faults", m.gpu_faults);
 }
 template <class Visitor>
 void visit(RankEnded& m, Visitor& v) {
@@ -170,9 +170,11 @@ void visit(FenceDone& m, Visitor& v) {
   v("generation", m.generation), v("number", m.number), v("complete", m.complete), v("data", m.data);
 }
 template <class Visitor>
+void visit(SparesFork&, Visitor&) {}
+template <class Visitor>
 void visit(KeepSpares& m, Visitor& v) {
   v("count", m.count), v("program", m.program), v("environment", m.environment), v("folder", m.folder);
-  v("limits", m.limits);
+  v("limits", m.limits), v.maybe("forks", m.forks);
 }
 template <class Visitor>
 void visit(SignalRanks& m, Visitor& v) {
@@ -421,6 +423,7 @@ ESPALIER_MESSAGE(ModexFound)
 ESPALIER_MESSAGE(RunRanks)
 ESPALIER_MESSAGE(FenceDone)
 ESPALIER_MESSAGE(KeepSpares)
+ESPALIER_MESSAGE(SparesFork)
 ESPALIER_MESSAGE(SignalRanks)
 ESPALIER_MESSAGE(EndRanks)
 ESPALIER_MESSAGE(OutputTaken)

@@ -110,9 +110,7 @@ struct Failed {
 
 // ---- launcher -> worker -------------------------------------------------------------------------------------------
 
-// By "node/job": of the GPUs that a Slurm job has on a node, those with the same number reach each other's memory
-// (Ready::gpu_islands). Not there: all do, or no rank has run there.
-using GpuIslands = std::map<std::string, std::vector<int>>;
+using espalier::GpuIslands;  // of Ready::gpu_islands
 
 // By "node/index", of each GPU that the job has: its Slurm job. GPUs of one Slurm job that do not reach each other's
 // memory have other numbers instead, the same for those that do.

@@ -36,6 +36,14 @@ std::string text_to_bytes(const std::string& text) {
   return bytes;
 }
 
+void to_json(Json& json, const GpuFault& fault) { json = {{"gpu", fault.gpu}, {"text", fault.text}}; }
+
+void from_json(const Json& json, GpuFault& fault) {
+  const Fields fields(json, "rank_server.gpu_faults", {"gpu", "text"});
+  fields.get("gpu", fault.gpu);
+  fields.get("text", fault.text);
+}
+
 void to_json(Json& json, const RankPlace& place) {
   json = {{"server", place.server}, {"ranks", place.ranks}, {"devices", place.devices}};
 }

@@ -18,12 +18,21 @@ std::string text_to_bytes(const std::string& text);
 
 // ---- rank server -> launcher --------------------------------------------------------------------------------------
 
+// A GPU on which training is unsafe.
+struct GpuFault {
+  int gpu = 0;       // Slurm's number of it on the node
+  std::string text;  // what is wrong, and a remedy
+};
+void to_json(Json&, const GpuFault&);
+void from_json(const Json&, GpuFault&);  // throws Error
+
 // First message. `job` is the Slurm job whose GPUs the server's ranks use.
 struct RankServerHello {
   static constexpr const char* type = "rank_server";
   JobId job = 0;
   std::string node;
   int pid = 0;
+  std::vector<GpuFault> gpu_faults = {};  // of that job's GPUs on the node. May be absent
 };
 
 // A rank has ended. `code` is as a shell reports it: the exit code, or 128 and the signal's number. `finalized` is
@@ -73,6 +82,11 @@ struct RankOutput {
   static constexpr const char* type = "rank_output";
   bool error = false;
   std::string text;
+};
+
+// Spares of the job's program fork: a node loads the program's libraries once, however many ranks it gets.
+struct SparesFork {
+  static constexpr const char* type = "spares_fork";
 };
 
 // ---- both ways ----------------------------------------------------------------------------------------------------
@@ -146,6 +160,7 @@ struct KeepSpares {
   std::vector<std::string> environment;
   std::string folder;
   std::vector<std::int64_t> limits;
+  bool forks = false;  // another server has said so of the program (SparesFork). May be absent
 };
 
 struct SignalRanks {

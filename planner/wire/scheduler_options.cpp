@@ -24,6 +24,7 @@ SchedulerOptions scheduler_options(const Config& config) {
   options.trade = config.trade;
   options.least_gain = config.least_gain;
   options.idle_seconds = config.idle_seconds;
+  if (config.idle_forecast) options.idle_forecast.emplace();
   options.reclaim = config.reclaim;
   options.objective = config.objective;
   options.as_printed = config.policy == "suika";

@@ -62,7 +62,7 @@ goes_on_from_kept_state() { # GENERATION before
   start=$(now_ms)
   wait_for 60 "A trains in a generation after $1" in_generation_after "$1"
   echo "# $BATS_TEST_DESCRIPTION: $(($(now_ms) - start)) ms from the start of the requeued job to the next step" >&3
-  wait_for 10 "it is told" said 'Slurm has requeued the job; training went on with the state it left behind'
+  wait_for 60 "it is told" said 'Slurm has requeued the job; training went on with the state it left behind'
   grep 'training went on' "$BOX/home/A.out" | tail -n 1 | sed 's/^/# /' >&3
   [ "$(bases_of "$A")" = "$base" ]
   no_step_lost
@@ -71,7 +71,7 @@ goes_on_from_kept_state() { # GENERATION before
 @test "the node of the launcher is lost: the requeued job goes on from kept state, also with its extension" {
   movable 2:4
   wait_for 120 "A runs on 4 GPUs" runs_on A 4
-  wait_for 60 "it is at rest" phase_is running
+  held_at_rest
   local extension before
   extension=$(extensions_of "$A")
   [ -n "$extension" ]
@@ -89,11 +89,13 @@ goes_on_from_kept_state() { # GENERATION before
 # bats test_tags=long:2
 @test "a second loss, of the launcher that has taken over" {
   movable
+  held_at_rest
+  local before
+  before=$(generation_of)
   goes_off n3
   taken_for_lost n3
   runs_again n4
-  goes_on_from_kept_state 0
-  local before
+  goes_on_from_kept_state "$before"
   before=$(generation_of)
   goes_off n4
   taken_for_lost n4
@@ -106,13 +108,15 @@ goes_on_from_kept_state() { # GENERATION before
 # bats test_tags=long:4
 @test "a launcher that is cut off from Slurm only: the next one takes its ranks away, and no GPU is trained on twice" {
   movable
+  held_at_rest
+  local old before
+  before=$(generation_of)
   ip netns exec n3 ip route add blackhole "$(controller)"
   taken_for_lost n3
   stepped_past A $(($(step_of A) - 1))
-  local old
   old=$(launcher_pid)
   runs_again n4
-  goes_on_from_kept_state 0
+  goes_on_from_kept_state "$before"
   kill -0 "$old"
   wait_for 60 "A does 60 more steps" stepped_past A $(($(step_of A) + 60))
   no_step_lost
@@ -128,10 +132,11 @@ goes_on_from_kept_state() { # GENERATION before
   goes_off n3
   taken_for_lost n3
   [ "$(bases_of "$A")" = "$base" ]
+  local moment
+  moment=$(now_us)
   as_user scancel "$A"
-  # Ten missed heartbeats, then a question to Slurm.
-  wait_for 20 "the base has ended" no_bases
-  wait_for 10 "nothing trains" trains_nowhere
+  within 15 "$moment" "the base has ended" no_bases # ten missed heartbeats, then a question to Slurm
+  within 15 "$moment" "nothing trains" trains_nowhere
   # The last word of its steps is for an srun on n3, which slurmstepd cannot reach.
   leaves_nothing 60
 }
@@ -169,7 +174,7 @@ goes_on_from_kept_state() { # GENERATION before
   taken_for_lost n3
   runs_again n4
   wait_for 60 "A trains in a generation after $generation" in_generation_after "$generation"
-  wait_for 10 "it is told" said 'Slurm has requeued the job; training went on with the state it left behind'
+  wait_for 60 "it is told" said 'Slurm has requeued the job; training went on with the state it left behind'
   [[ $(metric A plan) == *n1/* ]]
   said "base $first, which an earlier launcher of job $A has submitted, waits on"
   [ "$(squeue -h -n "base-$A" -t PENDING -o %i)" = "$first" ]

@@ -40,6 +40,7 @@ hold() { echo "{\"type\":\"query\",\"what\":\"hold\",\"arguments\":{\"job\":$A}}
 held() { espalier show job "$A" -o | grep -q Held=Yes; }
 # on_path MODE [TEXT]: a relay between the place `victim` and espalierd, which both take for a direct connection.
 on_path() {
+  rm -f "$BOX/log/relay" # of the one before, which listened too
   (cd /tmp && exec /usr/bin/python3 "$BOX_REPO/tests/attacks/relay.py" --in victim "$ctl" "$ctl" "$@" > "$BOX/log/relay" 2>&1 3>&-) &
   attackers+=($!)
   wait_for 10 "the relay listens" grep -q listening "$BOX/log/relay"
@@ -90,6 +91,7 @@ outside() {
 @test "live relay from another port: the victim's client is not let in, and nothing is done in its name" {
   sed "s/^planner.host.*/planner.host = \"10.77.0.3\"\nplanner.port = 7399\nplanner.run_dir = \"\/nonexistent\"/" /etc/espalier/espalier.toml \
     > "$BOX/share/relayed.toml"
+  rm -f "$BOX/log/relay"
   (cd /tmp && exec ip netns exec n2 setpriv --reuid mallory --regid mallory --clear-groups /usr/bin/python3 \
     "$BOX_REPO/tests/attacks/relay.py" 10.77.0.3:7399 "$ctl" inject "$(hold)" > "$BOX/log/relay" 2>&1 3>&-) &
   attackers+=($!)

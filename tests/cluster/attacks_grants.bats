@@ -93,7 +93,7 @@ refused() { # WHY ARGUMENT-OF-submits...
   runs_on A 8
   fresh=$(sealed fedcba9876543210 4242 77 n2 2 10 $(($(date +%s) + 100)))
   pkill -x slurmctld
-  wait_for 20 "slurmctld has ended" eval '! pgrep -x slurmctld'
+  wait_for 60 "slurmctld has ended" eval '! pgrep -x slurmctld'
   slurmctld
   wait_for 30 "slurmctld answers" sinfo
   refused 'its grant is older than' boxuser "$fresh" -p elastic -w n2 -N1 --gres=gpu:2 -t 10 --comment=espalier:ext:77:fedcba9876543210
@@ -105,7 +105,7 @@ refused() { # WHY ARGUMENT-OF-submits...
   [ "$status" -ne 0 ]
   chmod 644 /etc/espalier/grant.key
   pkill -x slurmctld
-  wait_for 20 "slurmctld has ended" eval '! pgrep -x slurmctld'
+  wait_for 60 "slurmctld has ended" eval '! pgrep -x slurmctld'
   slurmctld
   wait_for 30 "slurmctld answers" sinfo
   grep -q 'grant.key: others than SlurmUser may read it' "$BOX/log/slurmctld.log"

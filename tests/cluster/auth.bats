@@ -45,7 +45,7 @@ listens() { [ -n "$(ss -Hln "$1" 'sport = 7321')" ]; } # -t|-u
   "$BOX_HERE/planner.sh" stop
   : > "$BOX/log/espalierd.log"
   KEEP_AUTH_TYPE=1 LD_PRELOAD=$without "$BOX_HERE/planner.sh" start
-  grep -F 'MUNGE does not work on this host' "$BOX/log/espalierd.log" | grep -F 'until then only users of this host can talk to espalierd'
+  wait_for 30 "it says so" eval "grep -F 'MUNGE does not work on this host' '$BOX/log/espalierd.log' | grep -F 'until then only users of this host can talk to espalierd'"
   wait_for 30 "it has asked Slurm" eval 'espalier show nodes | grep -q n1'
   sleep 2 # it looks once a second
   listens -t
@@ -55,10 +55,12 @@ listens() { [ -n "$(ss -Hln "$1" 'sport = 7321')" ]; } # -t|-u
 }
 
 @test "the launcher says so at its start, and the program runs without elasticity" {
-  run as_user timeout 60 srun -n1 --elastic=1:2 --gres=gpu:1 --export="ALL,LD_PRELOAD=$without" bash -c 'echo trains; exit 3'
+  ulimit -Sn 1000 # the program's, and not what the launcher would allow itself
+  run as_user timeout 60 srun -n1 --elastic=1:2 --gres=gpu:1 --export="ALL,LD_PRELOAD=$without" bash -c 'ulimit -Sn; echo trains; exit 3'
   echo "$output"
   [ "$status" -eq 3 ]
   [[ $output == *"espalier: launch: $why"*"$what; the program runs without elasticity"* ]]
+  grep -qx 1000 <<< "$output"
   grep -qx trains <<< "$output" # it may be said before the launcher's sentence
   [ "$(grep -c 'espalier: ' <<< "$output")" -eq 1 ]
 }
@@ -70,4 +72,28 @@ listens() { [ -n "$(ss -Hln "$1" 'sport = 7321')" ]; } # -t|-u
   [[ $output == *"espalier: launch: $why"*"$what; the job ends"* ]]
   refute grep -qx trains <<< "$output"
   refute grep -q '^base-' <(squeue -h -o %j)
+}
+
+@test "the program of several tasks runs as each of them without elasticity" {
+  run as_user timeout 60 srun -n2 --elastic=1:2 --gres=gpu:1 --export="ALL,LD_PRELOAD=$without" bash -c 'echo task $SLURM_PROCID of $SLURM_NTASKS'
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [[ $output == *"the program runs without elasticity"* ]]
+  grep -qx 'task 0 of 2' <<< "$output"
+  grep -qx 'task 1 of 2' <<< "$output"
+}
+
+@test "a launcher that MUNGE does not answer yet waits for it, says so once, and the job is elastic" {
+  as_user timeout 100 srun -n1 --elastic=1:2 --gres=gpu:1 \
+    --export="ALL,LD_PRELOAD=$without,KEEP_AUTH_TYPE=1,MUNGE_BACK=$BOX/home/munge_is_back" \
+    bash -c 'echo "generation ${ESPALIER_GENERATION-none}"' > "$BOX/log/waits" 2>&1 &
+  local job=$!
+  wait_for 30 "it waits" grep -q 'it is asked again for 180 s before the program runs without elasticity' "$BOX/log/waits"
+  sleep 5 # two more questions
+  refute grep -q '^generation' "$BOX/log/waits"
+  touch "$BOX/home/munge_is_back"
+  wait "$job"
+  cat "$BOX/log/waits"
+  grep -qx 'generation 0' "$BOX/log/waits"
+  [ "$(grep -c 'espalier: ' "$BOX/log/waits")" -eq 1 ]
 }

@@ -26,8 +26,9 @@ movable() { # [RANGE]: A, whose base is on n1, trains
 # What the launcher has said since the last move began.
 said_since() { tail -n "+$since" "$BOX/home/A.out" | grep -q -- "$1"; }
 moves_until() { # NODE PHASE
-  since=$(($(wc -l < "$BOX/home/A.out") + 1))
-  wait_for 60 "A moves to $1" espalier migrate "$A" --nodes "$1"
+  # Refused while a plan on the same GPUs is on its way: what is said of that one does not count.
+  begins() { since=$(($(wc -l < "$BOX/home/A.out") + 1)); espalier migrate "$A" --nodes "$1"; }
+  wait_for 60 "A moves to $1" begins "$1"
   until said_since "--> $2\$"; do sleep 0.02; done
 }
 ends_and_says_how_to_go_on() {
@@ -41,7 +42,7 @@ ends_and_says_how_to_go_on() {
   as_user mkdir "$BOX/home/bin"
   as_user tee "$BOX/home/bin/espalier-train" > /dev/null <<S
 #!/bin/sh
-[ "\$ESPALIER_GENERATION" != 1 ] || exec sleep 60
+[ "\$(uname -n)" != n2 ] || exec sleep 60
 exec $BOX/bin/espalier-train "\$@"
 S
   as_user chmod 755 "$BOX/home/bin/espalier-train"

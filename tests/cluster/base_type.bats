@@ -26,6 +26,7 @@ waits() { # --elastic NODE...
 }
 ends() { local node; for node in "$@"; do finish "f$node"; done; }
 
+# bats test_tags=long:5
 @test "a base waits for h100 while a100 are free; its user has it wait for a100, and it starts there at once" {
   waits 2:2,movable,types=h100+a100 1 2 3 4
   wait_for 30 "Slurm's word of the base has come" eval 'output=$(espalier migrate "$A" --type h100)'

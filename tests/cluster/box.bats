@@ -23,7 +23,8 @@ files() { find /tmp /run /var/lib /dev/shm -maxdepth 1 \( -name '*box*' -o -name
   for signal in TERM KILL; do
     "$box" -p -k "$BATS_TEST_TMPDIR/kept" sh -c 'touch /tmp/made-inside /dev/shm/made-inside; sleep 60' 3>&- &
     pid=$!
-    for _ in $(seq 100); do [ "$(daemons)" -gt "$daemons" ] && break; sleep 0.05; done
+    # Its munged, its slurmctld, and a slurmd.
+    for _ in $(seq 600); do [ "$(daemons)" -lt $((daemons + 3)) ] || break; sleep 0.05; done
     sleep 1
     kill -"$signal" "$pid"
     wait "$pid" || true

@@ -180,7 +180,7 @@ srun --elastic=2:8 $SRUN_OPTIONS $BOX/bin/espalier-train $BOX/share/examples/gpt
 S
   A=$(as_user sbatch --parsable -J A -o A.out -N1 -n1 -w n1 --gres=gpu:2 A.sh)
   wait_for 120 "A trains" stepped_past A 10
-  espalier hold "$A"
+  held_at_rest
   wait_for 60 "its ranks see the image" eval '[ "$(inside image)" = 2 ]'
   [ ! -e "/proc/$(launcher_pid)/root/image" ]
   # What holds the image is killed: pyxis removes the image's files, and the ranks train on.
@@ -196,25 +196,26 @@ S
   wait_for 60 "the image's files are removed" eval '[ "$(inside image)" = 0 ]'
   kill -KILL "$(workers "$before" | head -n 1)"
   wait_for 120 "A trains in another generation" eval '[ "$(metric A generation)" -gt '"$before"' ]'
-  [ "$(inside image)" = 2 ]
+  wait_for 20 "its ranks are in the new container" eval '[ "$(inside image)" = 2 ]'
   finish near
   finish far
   wait_for 60 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
   espalier release "$A"
   grows_to_eight
-  [ "$(inside image)" = 8 ]
+  wait_for 60 "its ranks see the image" eval '[ "$(inside image)" = 8 ]' # it may just get a faster plan
   grep 'launch: paused' "$BOX/home/A.out" | tail -n 1 | sed 's/^/# /' >&3
   urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
   wait_for 150 "the urgent job runs" job_is "$urgent" RUNNING
   wait_for 60 "A runs on n1's GPUs only" runs_on A 4
+  held_at_rest
   [ "$(inside image)" = 4 ]
-  finish urgent
   # A rank server that is killed takes its ranks and the step of its container with it.
   generation=$(metric A generation)
   kill -KILL "$(pgrep -u boxuser -x espalier-ranks | head -n 1)"
   wait_for 20 "its ranks are gone" eval '[ -z "$(workers '"$generation"')" ]'
   wait_for 60 "each of A's two Slurm jobs has one container" eval '[ "$(holders | wc -l)" = 2 ]'
   wait_for 120 "A trains in another generation" eval '[ "$(metric A generation)" -gt '"$generation"' ]'
+  finish urgent # not before: A would have a container there again
   goes_on_well
 }
 
@@ -230,11 +231,11 @@ S
   wait_for 120 "A trains" stepped_past A 10
   from=$(squeue -h -n "base-$A" -o %N)
   to=$([ "$from" = n1 ] && echo n2 || echo n1)
-  as_user espalier migrate "$A" --nodes "$to"
+  wait_for 60 "A moves to $to" as_user espalier migrate "$A" --nodes "$to"
   wait_for 120 "A trains on $to" eval 'grep "^step" "$BOX/home/A.out" | tail -n 1 | grep -q "'"$to"'/"'
   wait_for 60 "its ranks see the image" eval '[ "$(inside image)" = 2 ]'
   wait_for 90 "only one base is left" eval '[ "$(squeue -h -n "base-$A" -o %i | wc -l)" = 1 ]'
-  [ "$(holders | wc -l)" = 1 ]
+  wait_for 20 "only one container is left" eval '[ "$(holders | wc -l)" = 1 ]'
   goes_on_well
 }
 
@@ -277,11 +278,11 @@ S
   grows_to_eight
   # Slurm takes n2's GPUs back.
   urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:4)
-  [ "$(inside mnt/image)" -ge 4 ]
+  wait_for 60 "its ranks are in the image" eval '[ "$(inside mnt/image)" -ge 4 ]'
   [ ! -e "/proc/$(launcher_pid)/root/mnt/image" ]
   wait_for 150 "the urgent job runs" job_is "$urgent" RUNNING
   wait_for 60 "A runs on n1's GPUs only" runs_on A 4
-  [ "$(inside mnt/image)" = 4 ]
+  wait_for 20 "its ranks are in the image" eval '[ "$(inside mnt/image)" = 4 ]'
   finish urgent
   goes_on_well
 }

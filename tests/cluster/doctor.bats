@@ -19,7 +19,7 @@ teardown() {
 restart() {
   local pid
   pid=$(cat "$BOX/pid/slurmctld" 2>/dev/null || true)
-  [ -z "$pid" ] || { kill "$pid" 2>/dev/null && wait_for 20 "slurmctld ends" eval "[ ! -d /proc/$pid ]"; } || true
+  [ -z "$pid" ] || { kill "$pid" 2>/dev/null && wait_for 60 "slurmctld ends" eval "[ ! -d /proc/$pid ]"; } || true
   slurmctld 3>&-
   wait_for 30 "slurmctld answers" sinfo -h
   wait_for 60 "the nodes are idle" eval '[ "$(sinfo -h -t idle -p main -o %D)" = 2 ]'
@@ -251,7 +251,7 @@ P
 # bats test_tags=long:2
 @test "fault: slurmctld is dead" {
   kill "$(cat "$BOX/pid/slurmctld")"
-  wait_for 20 "slurmctld ends" refute pidof slurmctld
+  wait_for 60 "slurmctld ends" refute pidof slurmctld
   status=0
   ails slurmctld "cannot be asked" "" "systemctl status slurmctld" || status=$?
   restart

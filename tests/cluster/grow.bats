@@ -8,20 +8,22 @@ setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }
 teardown() { clean_slate; }
 
-spares_of_extensions() { # their pids
-  local extension
-  for extension in $(extensions_of "$A"); do processes espalier-train "SLURM_JOB_ID=$extension"; done | sort |
-    comm -12 - <(processes espalier-train 'ESPALIER_GENERATION=spare *' | sort)
-}
+# Workers of a job's newest generation that were made by fork().
+forked() { comm -12 <(processes espalier-train 'ESPALIER_SPARE_FORKS=1' | sort) <(workers "$(metric "$1" generation)" | sort); }
 messages() { grep -c '^espalier: ' "$1" || true; }
 
 @test "GPUs that fall idle on a job's own node and elsewhere become part of it, and it loses no step to its end" {
   steps=300 # a minute and more
   grown_cast 2:8 "$steps"
+  held_at_rest
   [ "$(extensions_of "$A" | xargs -n 1 squeue -h -o %N -j | sort | xargs)" = "n1 n2" ]
-  # Spares take no core from ranks that start: those of the extensions began when the generation trained.
-  wait_for 60 "the extensions keep spares" eval '[ "$(spares_of_extensions | wc -l)" -ge 1 ]'
-  spares_of_extensions | python3 "$BATS_TEST_DIRNAME/began_after.py" "$BOX/home/A.jsonl"
+  # That on the job's own node runs in a step of the extension, which Slurm gave other GPUs than the job's.
+  near_one=$(for one in $(extensions_of "$A"); do squeue -h -o '%i %N' -j "$one"; done | sed -n 's/ n1$//p')
+  comm -12 <(processes espalier-train "SLURM_JOB_ID=$near_one" | sort) <(processes espalier-train SLURM_STEP_GPUS=0,1 | sort) > "$BOX/log/near"
+  [ "$(wc -l < "$BOX/log/near")" -ge 2 ]
+  # On each of the extensions' nodes one process has loaded the libraries, and the ranks are copies of it.
+  echo "# $(forked A | wc -l) of 8 ranks were forked" >&3
+  [ "$(forked A | wc -l)" -ge 6 ]
   ends_well "$steps"
 }
 
@@ -63,20 +65,20 @@ messages() { grep -c '^espalier: ' "$1" || true; }
 
 # bats test_tags=long:4
 @test "a model with multi-token prediction grows, with the losses that it has without Slurm" {
-  local mtp=(--set model.mtp_layers=1 --set model.layers=4)
+  local mtp=(--set model.mtp_layers=1 --set model.layers=4) steps=300 # it shall not end before it has grown
   as_user timeout 100 mpirun --oversubscribe --bind-to none -np 1 espalier-train "$BOX/share/examples/gpt-tiny.toml" --set 'model.family="llama"' \
-    "${mtp[@]}" "${tiny[@]}" --set device.gflops=0 --steps 120 --metrics "$BOX/home/alone.jsonl" > "$BOX/log/alone"
+    "${mtp[@]}" "${tiny[@]}" --set device.gflops=0 --steps $steps --metrics "$BOX/home/alone.jsonl" > "$BOX/log/alone"
   near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
   rm -f "$BOX"/home/A.*
-  A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- --set "'model.family=\"llama\"'" "${mtp[@]}" "${tiny[@]}" --steps 120)
+  A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- --set "'model.family=\"llama\"'" "${mtp[@]}" "${tiny[@]}" --steps $steps)
   wait_for 120 "A trains" stepped_past A 5
   finish near
   wait_for 120 "A runs on 4 GPUs" runs_on A 4
   wait_for 200 "A ends" job_over "$A"
   losses() { python3 -c 'import json, sys
 for line in sys.stdin: r = json.loads(line); print(r["step"], r["loss"], r["mtp_loss"])' < "$BOX/home/$1.jsonl"; }
-  [ "$(losses A | wc -l)" = 120 ]
+  [ "$(losses A | wc -l)" = $steps ]
   diff <(losses alone) <(losses A)
   leaves_nothing
 }
@@ -150,7 +152,7 @@ S
   "$BOX_HERE/planner.sh" start --shadow
   cast
   finish near
-  wait_for 20 "a decision is recorded" eval 'espalier show decisions | grep -qi shadow'
+  wait_for 60 "a decision is recorded" eval 'espalier show decisions | grep -qi shadow'
   sleep 3
   no_extensions
   runs_on A 2

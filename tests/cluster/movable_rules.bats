@@ -27,6 +27,7 @@ movable() { # RANGE STEPS SBATCH-OPTION...
 }
 trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A" RUNNING); }
 
+# bats test_tags=long:3
 @test "submitted to CPU nodes: its launcher stays there, its base is in the site's partition, and its constraint binds only the launcher" {
   scontrol update NodeName=n3 AvailableFeatures=quiet ActiveFeatures=quiet
   movable 2:4 400 -p cpu -C quiet
@@ -66,14 +67,14 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A" RUNNI
   movable 2:2 1000000 -p one
   trains
   [ "$(nodes_of "$base")" = n1 ]
-  wait_for 60 "the job is at rest" phase_is running
-  run espalier migrate "$A" --nodes n2
+  asked_to_move --nodes n2
   echo "$output"
   [ "$status" -ne 0 ]
   [[ $output == *"node n2: is not in the partition and the reservation of its base"* ]]
   goes_on_well 40
 }
 
+# bats test_tags=long:1
 @test "a base and the extensions have the nice value and the wckey of the submitted job" {
   movable 2:4 400 --nice=77 --wckey=thesis
   trains
@@ -94,10 +95,10 @@ trains() { wait_for 120 "A trains" stepped_past A 10; base=$(bases_of "$A" RUNNI
   wait_for 60 "the base waits" eval 'base=$(bases_of "$A" PENDING) && [ -n "$base" ]'
   limit_is() { scontrol show job "$base" | grep -q "TimeLimit=$1 "; }
   limit_is 00:30:00
-  said "the bases of job $A may run 30 minutes, the MaxTime of partition main, and not without a limit"
+  wait_for 20 "it is told" said "the bases of job $A may run 30 minutes, the MaxTime of partition main, and not without a limit"
   scontrol update PartitionName=main MaxTime=25
   wait_for 60 "its limit is lowered" limit_is 00:25:00
-  said "base $base waits as its time limit is longer than the MaxTime of partition main; it is lowered to that"
+  wait_for 20 "it is told" said "base $base waits as its time limit is longer than the MaxTime of partition main; it is lowered to that"
   [ "$(bases_of "$A")" = "$base" ]
   finish f1
   finish f2

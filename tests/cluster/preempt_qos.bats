@@ -1,6 +1,6 @@
 # Preemption by QOS, with real accounting: QOS "normal" may preempt the extensions' QOS "lent", QOS "low" may not.
 # Where a test says nothing else, the partition of extensions has a lower PriorityTier, too.
-# box: -n 2 -c PreemptType=preempt/qos -c KillWait=100 -a 'add qos lent set GraceTime=100 UsageFactor=0' -a 'add qos low' -a 'modify qos normal set Preempt=lent' -a 'modify user boxuser set QOS+=lent,low' -e 'extensions.qos = "lent"' -e 'extensions.kill_wait_seconds = 100' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'launch.start_seconds = 120' -e 'planner.log_level = "debug"'
+# box: -n 2 -c PreemptType=preempt/qos -c KillWait=100 -a 'add qos lent set GraceTime=100 UsageFactor=0' -a 'add qos low' -a 'add qos pool' -a 'modify qos normal set Preempt=lent' -a 'modify user boxuser set QOS+=lent,low' -e 'extensions.qos = "lent"' -e 'extensions.kill_wait_seconds = 100' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'launch.start_seconds = 120' -e 'planner.log_level = "debug"'
 # limit: 1500
 # each: 400
 # beside
@@ -14,6 +14,7 @@ setup() { . "$BOX_HERE/training.bash"; }
 teardown() {
   scontrol update PartitionName=elastic PriorityTier=1 PreemptMode=CANCEL
   sacctmgr -i modify account physics set GrpTRES=gres/gpu=-1 > /dev/null || true
+  for partition in main elastic; do scontrol update PartitionName=$partition QOS=; done
   if ! cmp -s "$BOX/share/as_it_was.toml" /etc/espalier/espalier.toml; then
     cp "$BOX/share/as_it_was.toml" /etc/espalier/espalier.toml
     again
@@ -24,6 +25,7 @@ teardown() {
 again() { "$BOX_HERE/planner.sh" stop || true; "$BOX_HERE/planner.sh" start; } # espalierd
 logged() { grep -q -- "$1" "$BOX/log/espalierd.log"; }
 explained() { espalier explain "$A" | grep -q -- "$1"; }
+waits_for_qos() { [[ $(squeue -h -j "$1" -o %r) == QOSGrp* ]]; }
 qos_of() { squeue -h -j "$1" -o %q; }
 
 # The planner is dead: it is Slurm that takes the GPUs back.
@@ -68,7 +70,7 @@ assert "UsageFactor=0" in found["extension-qos"]["found"], found["extension-qos"
   finish near
   wait_for 60 "the job of QOS low starts" job_is "$low" RUNNING
   finish low
-  wait_for 120 "A runs on 8 GPUs" runs_on A 8
+  grows_to_eight 300
   # Slurm would not take them back for this one. The planner does.
   low=$(plain low2 -N1 -n1 -w n1 --gres=gpu:4 --qos=low)
   wait_for 60 "the planner gives n1 back" job_is "$low" RUNNING
@@ -102,5 +104,50 @@ assert "UsageFactor=0" in found["extension-qos"]["found"], found["extension-qos"
   wait_for 30 "espalierd says so" logged "job $limited waits for a limit of the site that extensions use up"
   wait_for 120 "the job that waited for the limit starts" job_is "$limited" RUNNING
   finish limited
+  goes_on_well
+}
+
+@test "a job that waits for a limit of its partition's QOS makes extensions go that count in it, and no others" {
+  sacctmgr -i modify qos pool set GrpTRES=gres/gpu=4 > /dev/null
+  for partition in main elastic; do scontrol update PartitionName=$partition QOS=pool; done
+  A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A runs on 4 GPUs, as many as the QOS allows" runs_on A 4
+  limited=$(plain limited -N1 -n1 --gres=gpu:2)
+  wait_for 30 "Slurm says what it waits for" waits_for_qos "$limited"
+  wait_for 120 "A runs on its own GPUs" runs_on A 2
+  wait_for 30 "espalierd says so" logged "job $limited waits for a limit of the site that extensions use up"
+  wait_for 120 "the job that waited for the limit starts" job_is "$limited" RUNNING
+  scontrol update PartitionName=elastic QOS=
+  wait_for 120 "A grows again, outside of the limit" runs_on A 4
+  second=$(plain second -N1 -n1 --gres=gpu:2)
+  wait_for 30 "Slurm says what it waits for" waits_for_qos "$second"
+  wait_for 60 "A does 60 more steps" stepped_past A $(($(step_of A) + 60)) # ten looks of the planner
+  runs_on A 4
+  refute logged "job $second waits for a limit of the site"
+  finish limited
+  wait_for 60 "it starts when the limit allows it" job_is "$second" RUNNING
+  finish second
+  goes_on_well
+}
+
+# bats test_tags=long:6
+@test "a suspended job keeps its GPUs and counts in limits, for Slurm and for the planner" {
+  sacctmgr -i modify qos pool set GrpTRES=gres/gpu=4 > /dev/null
+  scontrol update PartitionName=main QOS=pool
+  near=$(plain near -N1 -n1 -w n1 --gres=gpu:2)
+  wait_for 30 "near runs" job_is "$near" RUNNING
+  scontrol suspend "$near"
+  wait_for 30 "near is suspended" job_is "$near" SUSPENDED
+  A=$(elastic A 2:8 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A runs on 6 GPUs" runs_on A 6
+  probe=$(plain probe -N1 -n1 --gres=gpu:2)
+  wait_for 30 "Slurm counts the suspended job in the limit" waits_for_qos "$probe"
+  wait_for 60 "A does 30 more steps" stepped_past A $(($(step_of A) + 30)) # five looks of the planner
+  runs_on A 6
+  refute logged "job $probe waits for a limit of the site"
+  as_user scancel "$probe"
+  scontrol resume "$near"
+  finish near
+  grows_to_eight 300
   goes_on_well
 }

@@ -23,7 +23,10 @@ teardown() {
 # The state of the tests' model: 2177 parameters of 8 bytes with two moments of the same size, and a few scalars.
 state_bytes=$((2177 * 8 * 3))
 # bytes GENERATION copied|got: what all its processes together have read on their nodes, or from other ones.
-bytes() { sed -nE "s/.*generation $1 has adopted .* copied ([0-9]+), and got ([0-9]+) from other nodes.*/copied \1 got \2/p" "$BOX/home/A.out" | grep -oP "$2 \K[0-9]+"; }
+bytes() {
+  wait_for 20 "generation $1 tells what it has read" grep -q "generation $1 has adopted " "$BOX/home/A.out"
+  sed -nE "s/.*generation $1 has adopted .* copied ([0-9]+), and got ([0-9]+) from other nodes.*/copied \1 got \2/p" "$BOX/home/A.out" | grep -oP "$2 \K[0-9]+"
+}
 about_the_state() { [ "$1" -ge $state_bytes ] && [ "$1" -lt $((state_bytes + 2000)) ]; } # and what all have whole
 
 @test "FSDP2: it grows and shrinks, and each process reads what it needs of the state and no more" {

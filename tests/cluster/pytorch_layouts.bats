@@ -28,6 +28,7 @@ teardown() {
 }
 one_each='dp 2 x pp 1 x tp 1/'
 
+# bats test_tags=long:6
 @test "layouts: two replicas of one process become two of two stages, and are asked back" {
   script_options=("${options[@]}" pp=1+tp=1,pp=2)
   python_cast 2:4

@@ -38,6 +38,7 @@ hands_over() { # PROCESSES: of two whose state lives there
   python_goes_on_well
 }
 
+# bats test_tags=long:5
 @test "DistributedDataParallel: its pages are handed over, and a worker is killed" {
   script_options=("${wide[@]}")
   hands_over 1

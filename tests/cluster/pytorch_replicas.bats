@@ -38,6 +38,7 @@ teardown() { clean_slate; }
   python_goes_on_well
 }
 
+# bats test_tags=long:1
 @test "the example with tensor and pipeline parallelism grows from one replica of four processes to two" {
   rm -f "$BOX"/home/{A,far}.*
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)

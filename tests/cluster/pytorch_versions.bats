@@ -23,6 +23,7 @@ grows_and_loses_a_worker() {
   python_goes_on_well
 }
 
+# bats test_tags=long:4
 @test "a package that is older than the launcher: it grows, loses a worker, and goes on" {
   form older-package,newer-launcher
   grows_and_loses_a_worker

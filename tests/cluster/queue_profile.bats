@@ -54,11 +54,10 @@ print(max(d["id"] for d in json.load(sys.stdin)["decisions"] if d["kind"] == "st
   waiting_cast "${fast[@]}" --steps 1000000
   profiles "${fast[@]}" --steps 1000000 | tee "$BOX/home/submitted"
   [ "$(wc -l < "$BOX/home/submitted")" = 2 ]
-  wait_for 60 "a GPU of n2 is measured" runs_there n2
+  wait_for 60 "a GPU of n2 is measured" eval 'first=$(profile_job_on n2) && [ -n "$first" ]'
   squeue
 
   # Anybody's waiting job takes the GPU at once, and the profile job comes back for it.
-  first=$(profile_job_on n2)
   urgent=$(plain urgent -N1 -n1 -w n2 --gres=gpu:2)
   wait_for 20 "the urgent job starts" job_is "$urgent" RUNNING
   job_is "$A" PENDING

@@ -26,14 +26,14 @@ survives() {
   "$@"
   wait_for "$limit" "A trains in a generation after $before" in_generation_after "$before"
   report "$BATS_TEST_DESCRIPTION: $(($(now_ms) - start)) ms to the next step"
-  wait_for 10 "it is told" said 'training went on'
+  wait_for 60 "it is told" said 'training went on'
   grep 'training went on' "$BOX/home/A.out" | tail -n 1 | sed 's/^/# /' >&3
 }
 said() { grep -q "$1" "$BOX/home/A.out"; }
 told_once() { # WHAT: and that only
   [ "$(grep -c 'training went on' "$BOX/home/A.out")" -eq 1 ]
   said "$1"
-  wait_for 10 "it is recorded" eval 'as_user espalier explain "$A" > "$BOX/log/explain" && grep -q Kind=recover "$BOX/log/explain"'
+  wait_for 60 "it is recorded" eval 'as_user espalier explain "$A" > "$BOX/log/explain" && grep -q Kind=recover "$BOX/log/explain"'
   grep -q "$1" "$BOX/log/explain"
 }
 worker() { # RANK, of the generation that runs
@@ -69,7 +69,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
 # bats test_tags=long:2
 @test "a worker killed while Slurm takes back an extension, where it starts no step any more" {
   grown_cast
-  as_user espalier hold "$A"
+  held_at_rest
   extension=$(squeue -h -p elastic -w n1 -o %i | head -n 1)
   victim=$(worker 0) # looked for before: under load that takes longer than the change that follows
   take_back_and_kill() {
@@ -115,7 +115,7 @@ ten_steps() { wait_for 60 "A does 10 steps" stepped_past A $(($(step_of A) + 10)
 @test "a node of the anchor's own goes down: the job goes on without it" {
   A=$(SRUN_OPTIONS=--no-kill elastic A :4 --no-kill -N2 --ntasks-per-node=1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
   wait_for 120 "A trains" stepped_past A 10
-  espalier hold "$A"
+  held_at_rest
   goes_down() {
     ip link set v2 down
     sleep 8
@@ -173,7 +173,7 @@ S
 @test "a GPU where two workers were killed is left out" {
   local gpu
   grown_cast
-  as_user espalier hold "$A"
+  held_at_rest
   gpu=$(metric A plan | sed 's/.*| //' | tr ' ' '\n' | sed -n 7p)
   for _ in 1 2; do
     ten_steps
@@ -186,7 +186,7 @@ S
 # bats test_tags=long:5
 @test "a job whose own GPUs are all left out gives back what it was lent all the same" {
   grown_cast
-  as_user espalier hold "$A"
+  held_at_rest
   own=$(head -n 1 "$BOX/home/A.jsonl" | sed 's/.*layers | \([^"]*\)".*/\1/')
   for gpu in $own $own; do
     ten_steps
@@ -243,7 +243,7 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
 # bats test_tags=long:1
 @test "an extension killed" {
   grown_cast
-  as_user espalier hold "$A"
+  held_at_rest
   # Its batch script may be told before its steps end: then it is a shrink in time, else a loss.
   before=$(generation_of)
   as_user scancel -s KILL --full "$(far_extension)"
@@ -256,7 +256,7 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
 
 @test "the keeper of an extension killed" {
   grown_cast
-  as_user espalier hold "$A"
+  held_at_rest
   kill_keeper() { kill -KILL "$(processes espalier-keeper "SLURM_JOB_ID=$(far_extension)")"; }
   survives 120 kill_keeper
   told_once 'was lost\|is gone'
@@ -269,7 +269,7 @@ far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$
   cast 2:4
   finish near
   wait_for 60 "A runs on 4 GPUs" runs_on A 4
-  as_user espalier hold "$A"
+  held_at_rest
   ten_steps
   kill_keeper() { kill -KILL "$(processes espalier-keeper "SLURM_JOB_ID=$(extensions_of "$A")")"; }
   survives 120 kill_keeper
@@ -301,7 +301,7 @@ silence() { # add|del
 may_hang() { # A is grown, and a step of it may take 6 s
   echo 'launch.hang_seconds = 6' >> /etc/espalier/espalier.toml
   grown_cast
-  as_user espalier hold "$A"
+  held_at_rest
   sed -i '/launch.hang_seconds/d' /etc/espalier/espalier.toml # the launcher has read it
 }
 hang() { # [COMMAND...]: what is done meanwhile
@@ -426,7 +426,7 @@ lost_in() { # PHASE: of the running generation a worker is killed there
 @test "vaults let go of older generations when the new one has what a loss needs" {
   tiny+=(--set recovery.snapshot_steps=5)
   grown_cast
-  as_user espalier hold "$A"
+  held_at_rest
   deposited() { ls -l "/proc/$(launcher_pid)/fd" | grep -c 'memfd:espalier-marks'; }
   [ "$(generation_of)" -gt 0 ]
   wait_for 30 "of the launcher's own two ranks only the last generation's are there" eval '[ "$(deposited)" = 2 ]'
@@ -461,6 +461,6 @@ lost_in() { # PHASE: of the running generation a worker is killed there
   kill_worker
   catch_phase recovering 60
   as_user scancel "$A"
-  wait_for 10 "A and its extensions are gone" eval 'job_over "$A" && no_extensions'
+  wait_for 60 "A and its extensions are gone" eval 'job_over "$A" && no_extensions'
   leaves_nothing
 }

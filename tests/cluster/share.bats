@@ -47,13 +47,13 @@ name = "the node of physics"
 nodes = "n2"
 accounts = ["physics"]
 T
-  wait_for 120 "A runs on n3, too" runs_on A 8
+  grows_to_eight 300 # by n3's
   [ "$(nodes_of_extensions)" = "n1 n3" ]
   goes_on_well
   rm -f "$BOX"/home/A.*
   far=$(plain far -N1 -n1 -w n3 --gres=gpu:4)
   of_account physics 2:8
-  wait_for 120 "A runs on n1 and n2" runs_on A 8
+  grows_to_eight 300 # by n1's and n2's
   [ "$(nodes_of_extensions)" = "n1 n2" ]
   explains '; rule "the node of physics" lends it n2'
   goes_on_well
@@ -116,7 +116,7 @@ T
   espalier show nodes | grep -F 'Health=GPU 1 has uncorrected memory errors'
   grep -qxF 'n[1-3]' "$BOX/log/checked"
   echo "n3 a fan stands" > "$BOX/share/faults"
-  wait_for 120 "A runs on n2, too" runs_on A 8
+  grows_to_eight 300 # by n2's
   [ "$(nodes_of_extensions)" = "n1 n2" ]
   goes_on_well
 }

@@ -25,7 +25,7 @@ each_has() { # PATTERN: of every extension, of which there is at least one
 
 @test "extensions have their job's GPU type, features and account, and the site's comment; no licence; no node without the feature" {
   A=$(elastic A 2:8 -N1 -n1 -w n1 --gres=gpu:h100:2 -C ib -A physics -L solver:1 -- "${tiny[@]}" --steps 1000000)
-  wait_for 120 "A runs on 8 GPUs" runs_on A 8
+  grows_to_eight 300
   extensions_in_full
   each_has ' (TresPerNode|TRESPerNode)=gres[:/]gpu:h100[:=][24]( |$)'
   each_has ' Features=ib( |$)'
@@ -40,7 +40,7 @@ each_has() { # PATTERN: of every extension, of which there is at least one
 
 @test "a job that named no type and no feature has extensions without" {
   A=$(elastic A 2:8 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
-  wait_for 120 "A runs on 8 GPUs" runs_on A 8
+  grows_to_eight 300
   each_has ' (TresPerNode|TRESPerNode)=gres[:/]gpu[:=][24]( |$)'
   each_has ' Features=\(null\) '
   goes_on_well
@@ -52,7 +52,7 @@ each_has() { # PATTERN: of every extension, of which there is at least one
   "$BOX_HERE/planner.sh" stop
   "$BOX_HERE/planner.sh" start
   A=$(elastic A 2:8 -N1 -n1 -w n1 --gres=gpu:2 --reservation=course -- "${tiny[@]}" --steps 1000000)
-  wait_for 120 "A runs on 8 GPUs" runs_on A 8
+  grows_to_eight 300
   extensions_in_full
   each_has ' Reservation=course( |$)'
   [ "$(extensions_of "$A" | xargs -n 1 squeue -h -o %N -j | sort -u | xargs)" = "n1 n2" ]

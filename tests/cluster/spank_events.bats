@@ -214,7 +214,7 @@ restart_slurmd() { # NODE
   plugstack report="$BOX/bin/espalier-report" planner=10.77.200.1
   restart_slurmd n2
   wait_for 30 "n2 is back" eval '[ "$(sinfo -h -n n2 -t idle -o %D)" = 1 ]'
-  wait_for 15 "the reporter has given up" eval '! pgrep -f espalier-report'
+  wait_for 60 "the reporter has given up" eval '! pgrep -f espalier-report'
 }
 
 @test "espalier-report shows the topology, and refuses what it cannot use" {

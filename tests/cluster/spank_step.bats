@@ -214,7 +214,7 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
 
 @test "the keepers end with task 0, on every node, quietly and at once" {
   start=$EPOCHREALTIME
-  run elastic_step -N2 -n4 sh -c 'sleep 1'
+  run elastic_step -N2 -n4 sh -c 'sleep 3' # until all keepers are there
   took=$(((${EPOCHREALTIME/./} - ${start/./}) / 1000))
   echo "$output" "took $took ms"
   [ "$status" -eq 0 ]
@@ -231,10 +231,25 @@ plain_step() { [ "$(count 'is run of')$(count 'is keeper of')" = 00 ]; }
 }
 
 @test "the keepers end when the launcher is killed" {
-  run elastic_step -N2 -n3 sh -c 'sleep 1; kill -KILL $PPID' # when the keepers are there
+  run elastic_step -N2 -n3 sh -c 'sleep 3; kill -KILL $PPID' # when the keepers are there
   echo "$output"
   [ "$status" -ne 0 ]
   for task in 1 2; do [ "$(count "keeper $task ends")" = 1 ]; done
+}
+
+@test "the keepers end when slurmctld was away as task 0 ended, once it is back" {
+  as_user timeout 200 srun -Q --gres=gpu:2 --elastic=2:8 -N2 -n3 sleep 15 > "$BOX/log/away" 2>&1 3>&- &
+  local step=$! controller
+  controller=$(cat "$BOX/pid/slurmctld")
+  wait_for 30 "the keepers are there" eval '[ "$(grep -c "is keeper of" "$BOX/log/away")" = 2 ]'
+  kill "$controller"
+  wait_for 60 "slurmctld has ended" eval '[ ! -d /proc/$controller ]'
+  sleep 35 # task 0 has ended, and a scancel has given slurmctld up
+  refute grep -q 'keeper . ends' "$BOX/log/away"
+  slurmctld 3>&-
+  wait_for 60 "the keepers end" eval '[ "$(grep -c "keeper . ends" "$BOX/log/away")" = 2 ]'
+  wait "$step" || true
+  wait_for 20 "no scancel is left" refute pgrep -x scancel
 }
 
 @test "the keepers end, and nothing is left, when the job is cancelled" {

@@ -85,12 +85,14 @@ only_waits() { [ "$(bases_of "$A" PENDING)" = "$1" ]; }
   goes_on_well 40
 }
 
-@test "scancel of the submitted job ends the smaller base and the one that waits within seconds" {
+# bats test_tags=long:6
+@test "scancel of the submitted job ends the smaller base and the one that waits within 5 s" {
   others
   movable
   starts_small
+  moment=$(now_us)
   as_user scancel "$A"
-  wait_for 10 "the bases are gone" no_bases
+  within 5 "$moment" "the bases have ended" no_bases
   leaves_nothing 40
 }
 
@@ -153,7 +155,7 @@ S
   wait_for 150 "the base is given back" said "base $waiting is given back: the program does not speak the worker protocol"
   wait_for 60 "only the smaller base is there" only_base_is "$small"
   as_user scancel "$A"
-  wait_for 10 "the bases are gone" no_bases
+  wait_for 60 "the bases are gone" no_bases
   leaves_nothing 40
 }
 

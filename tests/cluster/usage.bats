@@ -31,8 +31,10 @@ field() { espalier usage "$A" | grep -o "\\b$1=[^ ]*" | head -n 1 | cut -d= -f2;
   wait_for 60 "it does 20 steps" stepped_past A $(($(step_of A) + 20))
   squeue -h -p elastic -o %j | sort -u
   [ "$(squeue -h -p elastic -o %j | sort -u)" = "ext-$A" ]
-  espalier reclaim "$A" || espalier reclaim "$A"
+  held_at_rest # it would grow again at once
+  wait_for 60 "what it was lent is asked back" espalier reclaim "$A"
   wait_for 60 "A has given all back" eval '[ "$(field Extensions)" -ge 2 ] && runs_on A 2'
+  espalier release "$A"
   wait_for 120 "A has grown again" grows_to_eight
   # A restart of the planner must not lose what was counted.
   "$BOX_HERE/planner.sh" kill

@@ -122,6 +122,19 @@ def kill_keeper(extension):
     return fault
 
 
+def kill_base_keeper(job, random):
+    """The base ends with it, as its batch script, once Slurm has given the workers their time: the one that the job trains on, or
+    one that it moves to or leaves."""
+    keeper = _one([pid for pid in processes.keepers(False) if processes.job_of(pid) in job.bases()], random.choice)
+    base = processes.job_of(keeper)
+    _signal(keeper, signal.SIGKILL)
+    def ends():
+        end = time.monotonic() + 50
+        while base in job.bases() and time.monotonic() < end:
+            time.sleep(0.2)
+    return ends
+
+
 def _extension(job, random):
     lines = run("squeue", "-h", "-p", "elastic", "-o", "%i %k").splitlines()
     return _one([line.split()[0] for line in lines if line.split()[1].startswith(f"espalier:ext:{job.id}:")], random.choice)
@@ -230,6 +243,7 @@ def coming(job):
 class Fault:
     strike: Callable
     survives: bool = True  # the job must
+    may_end: bool = False  # the job may, if it says how to go on; nothing of it is left then
     of_next: bool = False  # done to the generation that is being started: the one that trains must not be lost by it
     # To a job that has not trained yet: None if there is nobody to do it to. A job that never trained has nothing to recover.
     launching: str | None = None
@@ -258,6 +272,7 @@ FAULTS = {
     "what starts a rank server killed": Fault(kill_one(processes.tethers)),
     "a keeper killed": Fault(kill_keeper(True), takes_copies=True),
     "the keeper of an own node killed": Fault(kill_keeper(False), kinds=("spread",), takes_copies=True),
+    "the keeper of a base killed": Fault(kill_base_keeper, may_end=True, launching=MAY_END, kinds=("movable",), takes_copies=True),
     "the base that it moves to cancelled": Fault(cancel_base(True), kinds=("movable",), takes_copies=True),
     "the base that it leaves cancelled": Fault(cancel_base(False), kinds=("movable",), takes_copies=True),
     "an extension cancelled": Fault(cancel_extension, takes_copies=True),

@@ -183,6 +183,11 @@ class Job:
     def ask(self, what):
         as_user(f"{BOX}/bin/espalier", what, self.id, check=False)
 
+    def said(self, words):
+        """Whether its launcher has."""
+        self.look()
+        return any(words in line for line in self.messages)
+
     def since(self, moment):
         """What its launcher has said since, with the times of day at which it was read, and the planner's log of that time."""
         def clock(time_of):

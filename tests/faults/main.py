@@ -35,6 +35,7 @@ SETTLES = 4  # seconds for which Slurm must be wrong: jobs come and go between t
 MOST_LOST = 60 * MINUTES + 60  # seconds of training: what lies between two checkpoints, and what writing one takes
 SLOW = 15  # seconds without a step after which what was said meanwhile is printed
 BOTH_HELD = 90  # after a move; espalier-launch(1)
+HOW_TO_GO_ON = "submit the job again to go on from its newest checkpoint"
 COMPLETES = 150  # a job that ended on a node that was cut off just then: Slurm asks the node again after two minutes
 
 
@@ -271,10 +272,13 @@ class Matrix:
         else:
             # Some steps after the fault, at rest.
             well = job.until(lambda _: (job.seen >= before + STEPS and self.quiet()) or
-                             (job.seen <= before + STEPS and int(time.monotonic() * 5) % 5 == 0 and job.over()), SURVIVES)
+                             ((fault.may_end or job.seen <= before + STEPS) and int(time.monotonic() * 5) % 5 == 0 and job.over()), SURVIVES)
             over = job.over()
             if over and may_end and "running" not in job.phases:
                 verdict = f"ended in {time.monotonic() - at:.1f} s, never trained"
+                self.over(where)
+            elif over and fault.may_end and job.said(HOW_TO_GO_ON):
+                verdict = f"ended in {time.monotonic() - at:.1f} s, and said how to go on"
                 self.over(where)
             elif not well or over:
                 verdict = "LOST" if over else "HANGS"

@@ -131,10 +131,11 @@ void new_generation(const std::string& method, const std::vector<Unit>& list, co
       for (std::size_t at = 0; at < unit.bytes; at += kChunk) {
         const auto i = static_cast<std::size_t>(unit.number);
         const std::size_t chunk = std::min(kChunk, unit.bytes - at);
-        device->copy(static_cast<char*>(state[i]->data()) + at, static_cast<const char*>(borrowed[i]->data()) + at,
-                     chunk);
+        device->copy_runs(static_cast<char*>(state[i]->data()) + at, chunk,
+                          static_cast<const char*>(borrowed[i]->data()) + at, chunk, chunk, 1);
         bytes += chunk;
       }
+    device->finish_copies();
     copy_ms = milliseconds_since(start);
     borrowed.clear();
   } else {

@@ -13,11 +13,11 @@ import unittest.mock
 import stand_in
 
 
-def training(rank, world, path, control, kind="fsdp", **settings):
+def training(rank, world, path, control, kind="fsdp", device=None, **settings):
     """A run of a small model, which the processes divide, with its model and optimizer."""
     import torch
     torch.manual_seed(1)
-    model = torch.nn.Linear(6, 6)
+    model = torch.nn.Linear(6, 6, device=device)
     if kind == "fsdp":
         from torch.distributed.fsdp import fully_shard
         fully_shard(model)

@@ -298,7 +298,7 @@ class Training(unittest.TestCase):
         told, kept = [], os.path.join(self.folder, "c")
 
         def write(fails, step=1, world=1):
-            _checkpoint.write(kept, step, by_name({"model": self.linear()}), 0, world, True, lambda one: (told.append(one.item()), one.fill_(one.item() or fails)), named=True)
+            _checkpoint.write(kept, step, by_name({"model": self.linear()}), 0, world, True, lambda one: (told.append(one[0].item()), one[0].fill_(one[0] or fails)), named=True)
         with self.assertRaises(_checkpoint.Elsewhere):
             write(1)
         self.assertEqual((told, os.listdir(self.folder)), ([0], []))

@@ -142,10 +142,29 @@ class Frames(unittest.TestCase):
             closed.bind(("127.0.0.1", 0))
             with self.assertRaises(_channel.ChannelError):
                 _channel.Channel("127.0.0.1:%d" % closed.getsockname()[1], "")
-        with socket.create_server(("127.0.0.1", 0)) as server:
+        with socket.create_server(("127.0.0.1", 0)) as server, unittest.mock.patch.object(_channel, "_DROPPED_SECONDS", 0.0):
             threading.Thread(target=lambda: server.accept()[0].close(), daemon=True).start()
-            with self.assertRaises(_channel.ChannelError):
+            with self.assertRaisesRegex(_channel.Dropped, "has ended"):
                 _channel.Channel("127.0.0.1:%d" % server.getsockname()[1], "")
+
+    def test_a_worker_that_is_dropped_in_its_login_comes_again(self):
+        came = []
+
+        def serve(server):
+            for welcome in (False, False, True):
+                came.append(server.accept()[0])
+                if welcome:
+                    came[-1].sendall(_channel.encode({"type": "challenge"}))
+                else:
+                    came[-1].close()
+
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            threading.Thread(target=serve, args=(server,), daemon=True).start()
+            with self.assertRaisesRegex(_channel.ChannelError, "challenge is malformed"):  # which is no reason to come again
+                _channel.Channel("127.0.0.1:%d" % server.getsockname()[1], "")
+        self.assertEqual(len(came), 3)
+        for connection in came:
+            connection.close()
 
 
 class Telling(unittest.TestCase):
@@ -161,7 +180,7 @@ class Telling(unittest.TestCase):
 
     def test_messages_go_in_the_order_in_which_they_were_told_heartbeats_among_them(self):
         sent = []
-        control = self.control(lambda frame: sent.append((time.sleep(0.002), frame.get("step"), frame["type"])[1:]), 0.01)
+        control = self.control(lambda frame: sent.append((time.sleep(0.02), frame.get("step"), frame["type"])[1:]), 0.01)
         control.begin_heartbeats()
         for step in range(50):
             control.send("step", step=step)

@@ -227,8 +227,9 @@ class State(unittest.TestCase):
                 os.utime(os.path.join(folder, name), (time.time() - 1000,) * 2)
             write(60, divided=True)
             self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.60.0", *others]))
-            write(60, divided=True)  # the same step once more
-            self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.60.0", *others]))
+            for again in (".again", "", ".again"):  # the same step once more
+                write(60, divided=True)
+                self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.60.0" + again, *others]))
             write(70, divided=False)  # whole again: no part is needed
             self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", *others]))
             with open(os.path.join(folder, "c+1.70.0"), "wb") as file:
@@ -243,6 +244,57 @@ class State(unittest.TestCase):
             finally:
                 os.chdir(here)
             self.assertEqual(sorted(os.listdir(folder)), sorted(["c+1", "c+1.80.0", *others]))
+
+    def test_a_checkpoint_of_the_same_step_that_is_not_completed_leaves_the_one_of_before(self):
+        """Whichever of its files cannot be written, also where another number of processes writes it, or the process ends there."""
+        from espalier import _checkpoint, _shards
+        write_file, torch = _checkpoint._write_file, self.torch
+
+        def write(worlds, value, fails_at=None, ends=False):
+            """The processes of a world one after the other, rank 0 last: it names the parts."""
+            written = []
+
+            def file(path, data):
+                if len(written) == fails_at:
+                    raise KeyboardInterrupt if ends else OSError(28, "No space left on device")
+                written.append(path)
+                write_file(path, data)
+
+            with unittest.mock.patch.object(_checkpoint, "_write_file", file):
+                for rank in reversed(range(worlds)):
+                    model = torch.nn.Linear(2, 2)
+                    torch.nn.init.constant_(model.weight, value + rank)
+                    _checkpoint.write(path, 7, {"model": model}, rank, worlds, True, lambda _: None)
+
+        def read():
+            model = torch.nn.Linear(2, 2)
+            self.assertEqual(_checkpoint.load(path, {"model": model}, True), 7)
+            return model.weight[0, 0].item()
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c")
+            for before in (3, 2):
+                for after in (2, 3, 4):
+                    for ends in (False, True):
+                        write(before, 10.0)
+                        kept = sorted(os.listdir(folder))
+                        for fails_at in range(after + 1):
+                            with self.assertRaises(KeyboardInterrupt if ends else OSError):
+                                write(after, 20.0, fails_at, ends)
+                            self.assertTrue(set(kept) <= set(os.listdir(folder)))
+                            self.assertEqual(read(), 10.0)
+                        write(after, 30.0)
+                        self.assertEqual(read(), 30.0)
+                        self.assertEqual(len(os.listdir(folder)), after + 1)
+
+    def test_processes_that_see_different_checkpoints_of_before_write_none(self):
+        from espalier import _checkpoint
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c")
+            _checkpoint.write(path, 7, self.training(), 0, 1, True, lambda _: None)
+            with self.assertRaisesRegex(OSError, "the processes do not all see the same checkpoint of before there"):
+                _checkpoint.write(path, 7, self.training(), 0, 2, True, lambda told: told.fill_(1 if told[0] else 0).add_(self.torch.tensor([0, 1, 1], dtype=told.dtype)))
+            self.assertEqual(sorted(os.listdir(folder)), ["c", "c.7.0"])
 
     def test_state_that_does_not_fit_is_refused_in_words(self):
         from espalier import _state
@@ -449,6 +501,43 @@ class Shards(unittest.TestCase):
         made, count = self.taken(shelves + shelves, ((0, 0), (11, 6)))
         self.assertTrue(self.torch.equal(made, self.whole))
         self.assertEqual(count, 66 * 8)
+
+    def test_what_a_module_keeps_besides_its_tensors_may_change_its_size_and_differ(self):
+        torch, state = self.torch, self.state
+
+        class Scaled(torch.nn.Linear):
+            def __init__(self, kept):
+                super().__init__(2, 2)
+                self.kept = kept
+
+            def get_extra_state(self):
+                return self.kept
+
+            def set_extra_state(self, kept):
+                self.kept = kept
+
+        def shelf(kept):
+            packed = state.Packed(7, {"model": torch.nn.Sequential(Scaled(kept))})
+            memory = _memory.SharedMemory(packed.size)
+            packed.write(memory.map)
+            return self.shards.Shelf(memory.fd)
+
+        for kept, other, now in ((torch.arange(3.0), torch.arange(5.0), torch.zeros(4)),
+                                 ({"history": [torch.arange(3.0)], "here": 1}, {"history": [torch.arange(5.0)] * 2, "there": torch.ones(2)}, None)):
+            for named in (False, True):
+                model = torch.nn.Sequential(Scaled(now))
+                objects = {"model": model}
+                if named:
+                    from espalier._named import by_name
+                    objects = by_name(objects)
+                made, _, _ = self.shards.assemble(objects, [shelf(kept), shelf(other)], lambda _: None)
+                state.apply(objects, made, "the state")
+                if isinstance(kept, dict):
+                    self.assertEqual(list(model[0].kept), ["history", "here"])
+                    self.assertEqual(len(model[0].kept["history"]), 1)
+                    self.assertTrue(torch.equal(model[0].kept["history"][0], kept["history"][0]))
+                else:
+                    self.assertTrue(torch.equal(model[0].kept, kept))
 
     def test_copies_are_on_another_node_and_evenly_many_on_each_rank(self):
         from espalier import _partners

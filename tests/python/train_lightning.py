@@ -1,7 +1,7 @@
 """The tests' training with Lightning, in double precision: writes what train.py writes, and what Lightning's loggers and callbacks do into
 METRICS.files.
 
---most: the DataLoader's batch_size. --refused: a setting of the Trainer that cannot be elastic. --sync 1: logs with sync_dist in each batch.
+--most: the DataLoader's batch_size. --sampler: settings of its RandomSampler. --refused: a setting of the Trainer that cannot be elastic. --sync 1: logs with sync_dist in each batch.
 """
 import argparse
 import json
@@ -13,7 +13,8 @@ import espalier
 
 arguments = argparse.ArgumentParser()
 for name, kind, default in (("metrics", str, ""), ("steps", int, 400), ("batch", int, 24), ("pause", float, 0.05), ("most", int, 0),
-                            ("snapshot", float, 1.0), ("save", int, 0), ("stop-at", int, 0), ("refused", str, ""), ("out", str, ""), ("sync", int, 0)):
+                            ("snapshot", float, 1.0), ("save", int, 0), ("stop-at", int, 0), ("refused", str, ""), ("out", str, ""), ("sync", int, 0),
+                            ("sampler", str, "")):
     arguments.add_argument("--" + name, type=kind, default=default)
 options = arguments.parse_args()
 run = espalier.join(global_batch=options.batch, steps=options.steps, snapshot_seconds=options.snapshot, start_seconds=300)
@@ -68,7 +69,9 @@ class Model(lightning.LightningModule):
 
     def train_dataloader(self):
         numbers = torch.arange(len(x))
-        return torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y, numbers), batch_size=options.most or options.batch, shuffle=True)
+        dataset = torch.utils.data.TensorDataset(x, y, numbers)
+        sampler = torch.utils.data.RandomSampler(dataset, **json.loads(options.sampler)) if options.sampler else None
+        return torch.utils.data.DataLoader(dataset, batch_size=options.most or options.batch, shuffle=sampler is None, sampler=sampler)
 
     def val_dataloader(self):
         numbers = torch.arange(32)

@@ -1,6 +1,6 @@
 """The tests' training with Hugging Face's Trainer, in double precision: writes what train.py writes.
 
---items: a model that gets `num_items_in_batch` and divides by it, with labels of which some do not count.
+--own: the name of a method that a subclass of the Trainer has instead of the Trainer's own. --items: a model that gets `num_items_in_batch` and divides by it, with labels of which some do not count.
 """
 import argparse
 import json
@@ -13,7 +13,7 @@ import espalier
 arguments = argparse.ArgumentParser()
 for name, kind, default in (("metrics", str, ""), ("steps", int, 400), ("batch", int, 24), ("pause", float, 0.05), ("most", int, 0),
                             ("snapshot", float, 1.0), ("items", int, 0), ("save", int, 0), ("out", str, ""), ("stop-at", int, 0),
-                            ("other-steps", int, 0)):
+                            ("other-steps", int, 0), ("own", str, "")):
     arguments.add_argument("--" + name, type=kind, default=default)
 options = arguments.parse_args()
 run = espalier.join(global_batch=options.batch, steps=options.steps, snapshot_seconds=options.snapshot, start_seconds=300)
@@ -84,7 +84,8 @@ class Writer(TrainerCallback):
 model = (Counting if options.items else Model)()
 dataset = [{"x": x[i], "labels": y[i], "number": i} for i in range(len(x))]
 out = options.out or f"{options.metrics}.files"
-trainer = Trainer(model, TrainingArguments(
+kind = type("Own", (Trainer,), {options.own: lambda self, *_: getattr(Trainer, options.own)(self)}) if options.own else Trainer
+trainer = kind(model, TrainingArguments(
     out, max_steps=options.other_steps or options.steps, per_device_train_batch_size=options.most or options.batch, learning_rate=1e-3, logging_steps=10,
     lr_scheduler_type="constant_with_warmup", warmup_steps=200,     use_cpu=True, ddp_backend="gloo", save_strategy="steps" if options.save else "no", save_steps=options.save or 500,
     report_to="none", disable_tqdm=True, remove_unused_columns=False), train_dataset=dataset)

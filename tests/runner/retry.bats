@@ -94,6 +94,24 @@ no_list() { [ ${#lines[@]} = 1 ] && [ ! -e "$tree/build/flaky.log" ]; }
   told whole 3
 }
 
+@test "a file all of whose tests are long is not begun in a run that has none of them" {
+  file a
+  has "of every run" "told every"
+  file b
+  says '# bats test_tags=slow, long:1'
+  has "of run 1" "told 1"
+  says '# bats test_tags=long:4'
+  has "of run 4" "told 4"
+  LONG=2 runs cluster
+  ended 0 "1 passed, 0 failed, 0 skipped"
+  told "box ended" 1
+  LONG=4 runs cluster
+  ended 0 "2 passed, 0 failed, 0 skipped"
+  told 4 1
+  LONG=all runs cluster
+  ended 0 "3 passed, 0 failed, 0 skipped"
+}
+
 @test "a test that fails once passes, and is listed with its first failure right before the last line" {
   file a 'box: -n 3'
   has "passes" "told passes"

@@ -32,6 +32,8 @@ class ModelSlurm final : public Slurm {
     history().training->kill_steps(job);
     history().slurm->give_back(job);
   }
+  // Its jobs have no time limits.
+  void prolong(JobId job, int) override { throw Error("job " + std::to_string(job) + " has no time limit"); }
 };
 
 // `cpus_only`: there is also a node without GPUs.
@@ -122,6 +124,7 @@ History::History(std::uint64_t seed, Mutant broken, bool log, bool with_movable,
   hooks.leave_node = [this](JobId job, const std::string& node) { training->kill_steps(job, node); };
   hooks.event = [this](const std::string& text) { datagram(text); };
   slurm = std::make_unique<SlurmModel>(timeline, random, mutant, small_cluster(random, movable), std::move(hooks));
+  if (movable && random.chance(0.15)) slurm->longest_boot = 40;
   holders = std::make_unique<Holders>(*this);
   store_ = std::make_unique<Store>(":memory:");
   invariants_ = std::make_unique<Invariants>(*this);

@@ -14,6 +14,7 @@
 // - Processes die or stand still. The planner and launchers also die in the middle of an event.
 // - Workers and nodes are lost while a job trains. The next generation takes the state that survives.
 // - slurmctld stands still, or its answer is lost.
+// - The nodes of a base boot before its processes start.
 // - Jobs and extensions are cancelled. Leases of extensions end. Users make requests.
 // - The disk is full. The planner's store is lost.
 // Then the faults end, and all parts must agree. Then the jobs are cancelled, and nothing may be left. invariants.cpp

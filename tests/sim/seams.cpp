@@ -4,6 +4,7 @@
 // planner/daemon/slurm_agent.cpp.
 #include <csignal>
 
+#include "launcher/job/launcher.hpp"
 #include "launcher/node/directory.hpp"
 #include "launcher/process/blocking_thread.hpp"
 #include "launcher/process/child.hpp"
@@ -289,6 +290,7 @@ void RankServers::serve(const ServerId& id, int gpus) {
         timeline.at(timeline.now() + 1, party, [this, id, gpus] { serve(id, gpus); });
       });
 }
+void RankServers::withdraw(JobId, const std::set<std::string>&) {}
 void RankServers::forget(JobId job) {
   if (history().movable) history().holders->forget(loop_.base()->party, job);
 }
@@ -366,6 +368,7 @@ std::optional<SlurmJob> load_job(JobId id) {
   result.cpus = job->nodes;
   if (job->kind == sim::SimJob::Kind::submitted) result.holdings.clear();
   if (job->kind != sim::SimJob::Kind::base) return result;
+  result.configuring = job->state == SlurmJobState::running && history().timeline.now() < job->configured;
   result.wanted_nodes = job->nodes;
   result.wanted_gpus_per_node = job->gpus;
   result.excluded = job->excluded;
@@ -379,8 +382,21 @@ int idle_gpus(const std::string& node) {
   throw Error("slurm: node " + node + " is not known");
 }
 
+namespace {
+// A launcher may have given the change up while slurmctld was away. Then it must not submit what was to be for it.
+void check_wanted(JobId anchor) {
+  const auto at = history().launchers.find(anchor);
+  const sim::SimJob* const job = history().slurm->find(anchor);
+  if (at == history().launchers.end() || !at->second.launcher || job == nullptr || job->restarts > 0) return;
+  const JobPhase phase = at->second.launcher->phase();
+  if (phase != JobPhase::acquiring && phase != JobPhase::launching)
+    history().violate("job " + std::to_string(anchor) + ": submits an extension in state " + to_string(phase));
+}
+}  // namespace
+
 JobId submit_extension(const ExtensionJob& job) {
   reach_slurmctld();
+  check_wanted(job.anchor);
   const JobId id = history().slurm->submit_extension(job);
   history().note([&] {
     return "slurm: extension " + std::to_string(id) + " of " + std::to_string(job.request.gpus) + " GPUs on " +
@@ -575,16 +591,22 @@ void SlurmAgent::snapshot(OnSnapshot done) {
     return [done, result] { done(std::move(*result)); };
   });
 }
-void SlurmAgent::kill(JobId job, OnKilled done) {
-  request([job, done = std::move(done)](Slurm& slurm) -> std::function<void()> {
+void SlurmAgent::act(std::function<void(Slurm&)> act, OnDone done) {
+  request([act = std::move(act), done = std::move(done)](Slurm& slurm) -> std::function<void()> {
     std::string error;
     try {
-      slurm.kill(job);
+      act(slurm);
     } catch (const Error& problem) {
       error = problem.what();
     }
     return [done, error] { done(error); };
   });
+}
+void SlurmAgent::kill(JobId job, OnDone done) {
+  act([job](Slurm& slurm) { slurm.kill(job); }, std::move(done));
+}
+void SlurmAgent::prolong(JobId job, int minutes, OnDone done) {
+  act([job, minutes](Slurm& slurm) { slurm.prolong(job, minutes); }, std::move(done));
 }
 
 }  // namespace espalier

@@ -159,7 +159,9 @@ bool SlurmModel::try_start(SimJob& job) {
   if (timeline_.now() < job.begin || !place(job)) return false;
   job.state = SlurmJobState::running;
   job.started = timeline_.now();
-  timeline_.at(timeline_.now() + random_.real(0.05, 0.6), nullptr, [this, id = job.id] {
+  const bool boots = job.kind == SimJob::Kind::base && longest_boot > 0;
+  job.configured = timeline_.now() + (boots ? random_.real(0, longest_boot) : 0);
+  timeline_.at(job.configured + random_.real(0.05, 0.6), nullptr, [this, id = job.id] {
     const SimJob* started = find(id);
     if (started != nullptr && started->state == SlurmJobState::running) hooks_.start(*started);
   });
@@ -349,9 +351,11 @@ SlurmSnapshot SlurmModel::snapshot() const {
       if (!job.node.empty()) waiting.only_nodes = {job.node};
       if (!job.only.empty()) waiting.only_nodes = job.only;
       if (!job.excluded.empty()) {
+        std::vector<std::string> others = waiting.only_nodes;
         for (const SimNode& node : nodes_)
           if (std::find(job.excluded.begin(), job.excluded.end(), node.name) == job.excluded.end())
-            waiting.only_nodes.push_back(node.name);
+            others.push_back(node.name);
+        waiting.only_nodes = std::move(others);
       }
       waiting.priority = 1000.0 - id;
       result.cluster.waiting.push_back(waiting);

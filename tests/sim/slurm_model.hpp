@@ -40,6 +40,7 @@ struct SimJob {
   int restarts = 0;         // how often it was requeued
   bool runs_again = false;  // completing: it is requeued
   Seconds begin = 0;        // it starts no earlier
+  Seconds configured = 0;   // running: its nodes have booted by then, and its processes start
 };
 
 class SlurmModel {
@@ -80,7 +81,8 @@ class SlurmModel {
   JobId owner(const GpuId& gpu) const;
   bool runs_steps(JobId id, const std::string& node) const;
 
-  bool leases_end = true;  // whether a running extension ends at its time limit
+  Seconds longest_boot = 0;  // of the nodes of a base; Slurm calls the base running meanwhile
+  bool leases_end = true;    // whether a running extension ends at its time limit
 
   // slurmctld stands still until then. Calls wait, and fail if the wait is long.
   Seconds back_at = 0;

@@ -45,7 +45,7 @@ PY
 
 @test "a resumed training ends with the same weights, on any layout" {
   interrupted
-  rm -r kept/step-8
+  rm -rf kept/step-8 # it may have been left out all the same
   cp -r kept start
   plan 4:1@a/0,1@a/1 2:2@b/0 2:1@c/0,1@c/1 > mixed.json
   for layout in "1" "3" "5 --plan mixed.json" "5 --plan mixed.json --set training.zero1=true"; do
@@ -62,11 +62,12 @@ PY
   same_weights resumed.log
 }
 
+# bats test_tags=long:2
 @test "tensor parallelism: the same weights at the same degree; another one is refused, or relaxed gives close losses" {
   plan 8:2@a/0 | sed 's/"tp": 1/"tp": 2/; s|"a/0"|"a/0", "a/1"|' > cut.json
   plan 4:2@a/0 4:2@b/0 | sed 's/"tp": 1/"tp": 2/g; s|"a/0"|"a/0", "a/1"|; s|"b/0"|"b/0", "b/1"|' > cut-twice.json
   ranks 2 --plan cut.json "${saving[@]}" "${slowly[@]}" --keep 9 --checksum > whole.log
-  rm -r kept/step-8 kept/step-12
+  rm -rf kept/step-8 kept/step-12 # the first may have been left out
   cp -r kept start
   ranks 4 --plan cut-twice.json "${saving[@]}" --checksum > resumed.log
   diff <(weights whole.log) <(weights resumed.log)
@@ -106,6 +107,7 @@ PY
   same_weights again.log
 }
 
+# bats test_tags=long:6
 @test "a damaged checkpoint is refused by name, and the one before is taken" {
   interrupted
   flip kept/step-8/rank-1.safetensors 5
@@ -120,6 +122,7 @@ PY
   [ "$(grep -c damaged again.err)" = 0 ]
 }
 
+# bats test_tags=long:1
 @test "a partial checkpoint is refused by name, and the one before is taken" {
   interrupted
   rm kept/step-8/rank-0.safetensors
@@ -133,6 +136,7 @@ PY
   same_weights resumed.log
 }
 
+# bats test_tags=long:3
 @test "when none is good, the training does not start" {
   interrupted
   rm kept/*/manifest.json
@@ -142,6 +146,7 @@ PY
   [ "$(grep -c 'none of its 2 checkpoints is good' <<< "$output")" = 1 ]
 }
 
+# bats test_tags=long:4
 @test "a checkpoint of another model is an error by key, for all ranks in one voice" {
   interrupted
   run ranks 2 "${saving[@]}" --set model.layers=4
@@ -158,6 +163,7 @@ PY
   [ -e kept/step-12/manifest.json ]
 }
 
+# bats test_tags=long:5
 @test "a loss that is not a number stops the training by step and rank; the last good checkpoint starts the next" {
   interrupted
   local absurd=(--set training.learning_rate=10 --set training.minimum_learning_rate=10 --set training.clip_norm=0

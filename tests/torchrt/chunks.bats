@@ -55,6 +55,7 @@ TABLE
   same "8 4x1:1 4x1:1" --set 'training.schedule="v-half"' --set training.recompute=true
 }
 
+# bats test_tags=long:6
 @test "relaxed: chunks with tensor parallelism of different degrees and tied tables" {
   local relaxed=(--steps 6 --set 'training.accuracy="relaxed"' --set training.learning_rate=1e-3)
   rm -f relaxed.jsonl it.jsonl
@@ -86,6 +87,7 @@ losses = [[line["validation_loss"] for line in map(json.loads, open(name)) if "v
 assert losses[0] and losses[0] == losses[1], losses'
 }
 
+# bats test_tags=long:3
 @test "bitwise: generations of different schedules and chunks take over from each other" {
   [ "$(id -u)" = 0 ] || skip "a private munged needs root"
   local two four three

@@ -33,6 +33,7 @@ nothing_failed() { tail -n 1 conform.out | grep -E "^[0-9]+ passed, 0 failed, 0 
   nothing_failed
 }
 
+# bats test_tags=long:2
 @test "the example in C conforms" {
   conform --brief --steps-option --steps -- "$built/test/c_worker" --pause 0.05
   nothing_failed

@@ -80,6 +80,7 @@ stages() {
   plan "${all[@]}"
 }
 
+# bats test_tags=long:6
 @test "bitwise: a run goes from five stages to eight, six and seven, under four schedules, and one changes in place" {
   local five
   [ "$(id -u)" = 0 ] || skip "a private munged needs root"

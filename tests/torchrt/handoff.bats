@@ -194,6 +194,7 @@ json.dump(script, sys.stdout)' "$@"
   acts '[act.get("aborted") for act in acts] == ["ready", "switch", "standing", "switched", "loaded", None]'
 }
 
+# bats test_tags=long:2
 @test "ranks that lack what it takes to give their state say so and train on, and the next generation succeeds" {
   abort_script "$(four)" 5 "$(two)" starved 15 "$(two)" - > script.json
   play
@@ -202,7 +203,7 @@ json.dump(script, sys.stdout)' "$@"
 }
 
 @test "nothing is sent early to whom the user has given another learning rate" {
-  abort_script "$(two)" 2 "$(four)" - | early 5:0 > script.json
+  abort_script "$(two)" 10 "$(four)" - | early 5:0 > script.json # nobody reads the file anew while it is changed
   cp small.toml kept.toml
   forget_plays
   local played=0

@@ -28,6 +28,7 @@ assert plans == sys.argv[1:], plans
 PY
 }
 
+# bats test_tags=long:1
 @test "bitwise: two stages of two replicas go on in other micro-batches, shares and schedules, and change generations from there" {
   local first other gpipe
   first=$(plan 3:1@a/0,1@a/1 5:1@a/2,1@a/3)
@@ -65,6 +66,7 @@ PY
   plans_were "0 pp2 dp1 tp1 4"
 }
 
+# bats test_tags=long:4
 @test "profiles after a change are of the new plan, and measured anew" {
   local first other
   first=$(plan 4:2@a/0 4:2@a/1)
@@ -109,6 +111,7 @@ assert runs == [(4, False), (4, True), (8, False), (4, True), (4, False)], runs
 PY
 }
 
+# bats test_tags=long:3
 @test "lists that are unsound or of another shape are refused by each rank, and training goes on as before" {
   local first lost
   first=$(plan 4:2@a/0 4:2@a/1)

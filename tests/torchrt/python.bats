@@ -21,8 +21,8 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
-@test "a state that lives in shared memory: its pages are handed over, whoever is killed, forks or goes on" {
-  for part in test_home test_home_forks test_home_handover; do
+@test "a state that lives in shared memory: its pages are handed over, whoever is killed, forks or goes on; children have no sockets" {
+  for part in test_home test_home_forks test_home_handover test_forks; do
     run "$python" tests/python/$part.py
     echo "$output"
     [ "$status" -eq 0 ]
@@ -36,8 +36,21 @@ setup() {
   grep -o '# .*' <<< "$output" >&3
 }
 
+# bats test_tags=long:1
 @test "the end of a training: what is written and told then, on one process and on three" {
   run "$python" tests/python/test_ending.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
+@test "the beginning of a training: processes that would not begin alike are refused" {
+  run "$python" tests/python/test_beginning.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
+@test "gradients that are accumulated over several steps: a change, a snapshot and a checkpoint wait for the optimizer" {
+  run "$python" tests/python/test_accumulated.py
   echo "$output"
   [ "$status" -eq 0 ]
 }
@@ -56,6 +69,12 @@ setup() {
 
 @test "measuring: why a job does not grow, losses that nobody tells, and marks on a GPU" {
   run "$python" tests/python/test_measuring.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
+@test "gradients: FSDP2 weighs slices that differ in size on meshes of every shape" {
+  run "$python" tests/python/test_gradients.py
   echo "$output"
   [ "$status" -eq 0 ]
 }
@@ -196,9 +215,14 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
 @test "Trainer: what cannot be elastic is refused in words" {
   need_accelerate
   script=train_trainer.py
-  run group 1 "$BATS_TEST_TMPDIR/one.jsonl" --other-steps 41
-  [ "$status" != 0 ]
-  [[ $output == *"cannot make this Trainer elastic: max_steps=41, and espalier.join() was told of 40 steps"* ]]
+  refused() { # WORDS ARGUMENT...
+    run group 1 "$BATS_TEST_TMPDIR/one.jsonl" "${@:2}"
+    [ "$status" != 0 ]
+    [[ $output == *"cannot make this Trainer elastic: $1"* ]]
+  }
+  refused "max_steps=41, and espalier.join() was told of 40 steps" --other-steps 41
+  refused "Own.get_train_dataloader(), which would not be called; pass the dataset as train_dataset=" --own get_train_dataloader
+  refused "Own._get_train_sampler(), which would not be called; pass the dataset as train_dataset=" --own _get_train_sampler
 }
 
 # bats test_tags=long:2
@@ -241,6 +265,11 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   }
   refused '{"max_steps": 41}' 'max_steps=41, and espalier.join() was told of 40 steps'
   refused '{"accumulate_grad_batches": 2}' 'accumulate_grad_batches=2'
+  for sampler in '{"num_samples": 100}' '{"replacement": true}'; do
+    run group 1 "$BATS_TEST_TMPDIR/one.jsonl" --sampler "$sampler"
+    [ "$status" != 0 ]
+    [[ $output == *"cannot make this Trainer elastic: a RandomSampler with replacement or num_samples"* ]]
+  done
   refused '{"val_check_interval": 41, "check_val_every_n_epoch": 1}' 'val_check_interval=41 steps, and an epoch has 40'
   run group 3 "$BATS_TEST_TMPDIR/three.jsonl" --most 1 --sync 1
   [ "$status" != 0 ]
@@ -256,6 +285,7 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   for run in three parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
 }
 
+# bats test_tags=long:5
 @test "FSDP2: one and three processes do what one does without, whole or in parts, also where one needs more parts than another" {
   group 1 "$BATS_TEST_TMPDIR/one.jsonl"
   group 1 "$BATS_TEST_TMPDIR/alone.jsonl" --kind fsdp

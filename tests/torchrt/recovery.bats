@@ -96,7 +96,7 @@ replicas() { plan 8:1@a/0,1@b/0; }
   script "$(plan 4:2@a/0 4:2@b/0)" 25 "$(two)" '{"lose": ["b"]}' 50 "$(plan 8:2@a/0)" '{"kill": [1], "torn": true}' > script.json
   play --set recovery.snapshot_steps=10
   losses_as_alone
-  acts 'all(act["from"] == "snapshot" for act in acts) and acts[0]["step"] in (10, 20, 30) and acts[1]["step"] >= 40'
+  acts 'all(act["from"] == "snapshot" for act in acts) and acts[0]["step"] % 10 == 0 < acts[0]["step"] and acts[1]["step"] >= 40'
 }
 
 @test "snapshots of ZeRO-1's parts, brought to where they are needed" {

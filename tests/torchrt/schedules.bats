@@ -103,6 +103,7 @@ trained() { # FILE...
   echo "# $count lists of torch's were trained" >&3
 }
 
+# bats test_tags=long:4
 @test "lists of torch's generators are trained: 1F1B, GPipe, looped, interleaved, zero-bubble and V, bit for bit as 1F1B" {
   local kind files
   mapfile -t files < <(lists_of 2:4 4:8)

@@ -27,6 +27,7 @@
 #include "launcher/node/vault.hpp"
 #include "planner/core/profile_check.hpp"
 #include "planner/wire/handshake.hpp"
+#include "planner/wire/links_field.hpp"
 #include "planner/wire/server.hpp"
 #include "planner/wire/switch_lists.hpp"
 #include "tests/torchrt/director_gpus.hpp"
@@ -225,7 +226,7 @@ class Director {
     if (frame.type == Ready::type)
       gpus_.heard(generation.plan.ranks().at(static_cast<std::size_t>(rank)), from_frame<Ready>(frame));
     if (frame.type == Ready::type && all_said(generation, frame.type)) is_next ? on_next_ready() : commit_first();
-    if (frame.type == Profiled::type) on_profile(generation, rank, from_frame<Profiled>(frame).profile);
+    if (frame.type == Profiled::type) on_profile(generation, rank, frame);
     if (frame.type == Step::type) on_step(from_frame<Step>(frame));
     if (frame.type == Standing::type) {
       boundary_ = from_frame<Standing>(frame).step;
@@ -348,10 +349,14 @@ class Director {
   }
 
   // Checks profiles as the launcher does.
-  void on_profile(const Generation& generation, int rank, const Profile& profile) {
+  void on_profile(const Generation& generation, int rank, const Frame& frame) {
+    const Profile profile = from_frame<Profiled>(frame).profile;
+    const LinkLook links = links_of(frame);
     if (rank != 0) return fail("rank " + std::to_string(rank) + " sends a profile");
     if (const std::string why = unfit(profile, generation.plan, generation.model); !why.empty()) return fail(why);
-    summary_["profiles"].push_back({{"generation", generation.number}, {"profile", profile}});
+    if (const std::string why = unfit(links, generation.plan); !why.empty()) return fail(why);
+    summary_["profiles"].push_back(
+        {{"generation", generation.number}, {"profile", profile}, {"links", json_of(links)}});
   }
 
   void ask_to_switch(const Plan& plan, int generation, const std::string& lists = "") {

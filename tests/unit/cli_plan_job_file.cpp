@@ -39,6 +39,44 @@ TEST_SUITE("plan") {
     CHECK_FALSE(job.present);
   }
 
+  TEST_CASE("lists are read from the job file's folder; plans that they are not for run the schedule beside them") {
+    const Folder folder;
+    folder.write("mine.csv", "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+    const auto job_of = [&](const std::string& more) {
+      ElasticJob job;
+      set_schedule(job, read_plan_job(folder.write("j.toml", kModel + "lists = \"mine.csv\"\n" + more)));
+      return job;
+    };
+    CHECK(job_of("").parallel.lists == "0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n");
+    CHECK(job_of("").model.setting->schedule == "1f1b");
+    CHECK(job_of("schedule = \"zb-h1\"\n").model.setting->schedule == "zb-h1");
+    CHECK(job_of("schedule = \"auto\"\n").model.setting->schedule == "1f1b");
+    folder.write("mine.csv", "0F0,3F0,0B0,3B0\n1F0,2F0,2B0,1B0\n");
+    CHECK_THROWS_AS(job_of(""), Error);  // a deadlock
+    folder.write("mine.csv", "0F0,3F0,3B0,0B0\n1F0,2F0,2B0,1B0\n");
+    CHECK(job_of("").model.setting->schedule == "zb-v");
+    CHECK(job_of("").parallel.chunks == 2);
+    CHECK(job_of("").parallel.v_shaped);
+  }
+
+  TEST_CASE("lists that cannot be read, are unsound or too long, or beside chunks, are refused by file, line and key") {
+    const Folder folder;
+    const auto refused = [&](const std::string& more) {
+      return complaint(folder,
+                       [&] { read_plan_job(folder.write("j.toml", kModel + "lists = \"mine.csv\"\n" + more)); });
+    };
+    CHECK(refused("").find("mine.csv: cannot be read") != std::string::npos);
+    folder.write("mine.csv", "0F0,0B0\n1B0\n");
+    CHECK(refused("").find("mine.csv: row 2: 1F0 is missing") != std::string::npos);
+    folder.write("mine.csv", "0F0,1F0,1B0,0B0\n2F0,2B0\n");
+    CHECK(refused("").find("neither round the stages") != std::string::npos);
+    folder.write("mine.csv", std::string(70000, ','));
+    CHECK(refused("").find("mine.csv: it is larger than 65536 bytes") != std::string::npos);
+    folder.write("mine.csv", "");
+    CHECK(refused("").find("mine.csv: the file is empty") != std::string::npos);
+    CHECK(refused("chunks = 2\n").find("chunks: not beside lists, which have their own") != std::string::npos);
+  }
+
   TEST_CASE("every key of a job file is read") {
     const PlanJob job = read(
         "family = \"gpt2\"\nlayers = 12\nhidden = 768\nheads = 12\nsequence = 1024\nvocabulary = 50257\n"

@@ -121,6 +121,9 @@ TEST_CASE("a node's record names the holders of its GPUs") {
   json["slow"] = {{"share", 0.614}, {"jobs", 1}};
   CHECK(holds(text(node_record(json)), "Slow=computes at 61% of its like, as 1 job measured"));
   CHECK(holds(record, "Switches=spine.leaf1"));
+  CHECK_FALSE(holds(record, "SlowLinks="));
+  json["slow_links"] = {{"to", {"n2", "n3"}}, {"share", 0.206}, {"jobs", 2}};
+  CHECK(holds(text(node_record(json)), "SlowLinks=to n[2-3] at 21% of their like, as 2 jobs measured"));
 }
 
 TEST_CASE("plans whose stages differ say so") {

@@ -91,6 +91,8 @@ TEST_SUITE("simulate") {
     CHECK(parsed({"--from=2026-01-01"}).from == 1767225600);
     CHECK(parsed({"--short-first=0.25"}).short_first == 0.25);
     CHECK(parsed({"--trade=1.5"}).trade == 1.5);
+    CHECK(parsed({"--idle-seconds=120"}).idle_seconds == 120);
+    CHECK_FALSE(parsed({}).idle_seconds);
     CHECK(parsed({"--sweep=mix=4:1:1,2:3:3"}).sweep->values == std::vector<std::string>{"4:1:1", "2:3:3"});
     std::string help;
     CHECK(!parse_simulate({"--help"}, help));
@@ -344,6 +346,35 @@ TEST_SUITE("simulate") {
     const auto alone = lines_of("bound");
     CHECK(alone[0] == std::vector<std::string>{"load", "bound"});
     CHECK(alone[1] == std::vector<std::string>(both[1].begin(), both[1].begin() + 3));
+  }
+
+  TEST_CASE("without --movable nothing tells of bases, and with it the table and each job do") {
+    const Folder folder;
+    const std::string file = folder.write("t.csv", trace(12));
+    const auto study_of = [&](const std::vector<std::string>& more) {
+      std::string help;
+      std::vector<std::string> words{"--cluster=cluster-a", "--trace=" + file, "--policy=fifo,espalier",
+                                     "--queue=backfill"};
+      words.insert(words.end(), more.begin(), more.end());
+      return run_study(*parse_simulate(words, help), [](const std::string&, double) {});
+    };
+    const Study without = study_of({}), none = study_of({"--movable=0"}), all = study_of({"--movable=1"});
+    CHECK(study_json(without).dump() == study_json(none).dump());
+    CHECK(study_json(none).dump().find("movable") == std::string::npos);
+    CHECK(study_table(none).find("smaller starts") == std::string::npos);
+    const auto json = study_json(all);
+    CHECK(json["movable_jobs"] == 12);
+    CHECK(json["policies"][0].dump() != json["policies"][1].dump());
+    for (const auto& job : json["policies"][1]["job_list"]) {
+      CHECK(job["movable"] == true);
+      CHECK(job["started_smaller"].is_boolean());
+      CHECK(job["moves"].is_number_integer());
+    }
+    for (const auto& job : json["policies"][0]["job_list"]) CHECK(job["started_smaller"] == false);
+    CHECK(study_table(all).find("smaller starts  base moves") != std::string::npos);
+    SimulateArguments swept;
+    set_swept(swept, "movable", "0.25");
+    CHECK(swept.workload.movable_share == 0.25);
   }
 
   TEST_CASE("a trace that is none is an error that names the file") {

@@ -42,11 +42,11 @@ TEST_SUITE("simulate") {
   TEST_CASE("words that are no argument, and arguments without a value, are named") {
     CHECK(of({"--nonsense"}) == "simulate: The following argument was not expected: --nonsense");
     CHECK(of({"trace.csv"}) == "simulate: The following argument was not expected: trace.csv");
-    for (const char* option :
-         {"--format",       "--jobs",        "--seed",      "--from",      "--to",      "--busiest",
-          "--trace-gpus",   "--scale",       "--load",      "--mix",       "--mapping", "--queue",
-          "--lambda",       "--short-first", "--objective", "--deadlines", "--trade",   "--elastic-share",
-          "--elastic-gpus", "--error",       "--bandwidth", "--sweep",     "--report"})
+    for (const char* option : {"--format",    "--jobs",       "--seed",         "--from",          "--to",
+                               "--busiest",   "--trace-gpus", "--scale",        "--load",          "--mix",
+                               "--mapping",   "--queue",      "--lambda",       "--short-first",   "--objective",
+                               "--deadlines", "--trade",      "--idle-seconds", "--elastic-share", "--elastic-gpus",
+                               "--movable",   "--error",      "--bandwidth",    "--sweep",         "--report"})
       CHECK(of({option}) == std::string("simulate: ") + option + ": 1 required TEXT missing");
   }
 
@@ -69,15 +69,34 @@ TEST_SUITE("simulate") {
     CHECK(with({"--profile=p", "--jobs=j"}) == "--profile: not beside --jobs; leave one of them out");
   }
 
+  TEST_CASE("a share of movable jobs is refused where no policy moves bases") {
+    const auto with = [](const std::string& policies) {
+      return usage({"--cluster=a", "--trace=t", "--movable=0.5", "--policy=" + policies});
+    };
+    CHECK(with("fifo,suika") ==
+          "--movable: only the policies espalier and arena-anchored move bases; name one in --policy, or leave "
+          "--movable out");
+    CHECK(with("fifo,espalier") == "accepted");
+    CHECK(with("arena-anchored") == "accepted");
+  }
+
   TEST_CASE("numbers are numbers, and in their range") {
     const struct {
       const char *option, *range, *below, *above;
-    } numbers[] = {{"seed", "0 and 1e+09", "-1", "2e9"},        {"trace-gpus", "0 and 1.67772e+07", "-1", "1e9"},
-                   {"scale", "1e-06 and 1e+06", "0", "1e7"},    {"load", "0.01 and 100", "0", "101"},
-                   {"lambda", "0 and 100", "-1", "101"},        {"short-first", "0 and 4", "-1", "5"},
-                   {"trade", "0 and 100", "-1", "101"},         {"error", "0 and 1", "-0.1", "2"},
-                   {"elastic-share", "0 and 1", "-0.1", "2"},   {"elastic-gpus", "1 and 1e+06", "0", "2e6"},
-                   {"bandwidth", "0.0001 and 100", "0", "101"}, {"busiest", "0.001 and 1e+06", "0", "1e7h"},
+    } numbers[] = {{"seed", "0 and 1e+09", "-1", "2e9"},
+                   {"trace-gpus", "0 and 1.67772e+07", "-1", "1e9"},
+                   {"scale", "1e-06 and 1e+06", "0", "1e7"},
+                   {"load", "0.01 and 100", "0", "101"},
+                   {"lambda", "0 and 100", "-1", "101"},
+                   {"short-first", "0 and 4", "-1", "5"},
+                   {"idle-seconds", "0 and 1e+09", "-1", "2e9"},
+                   {"trade", "0 and 100", "-1", "101"},
+                   {"error", "0 and 1", "-0.1", "2"},
+                   {"elastic-share", "0 and 1", "-0.1", "2"},
+                   {"elastic-gpus", "1 and 1e+06", "0", "2e6"},
+                   {"movable", "0 and 1", "-0.1", "1.01"},
+                   {"bandwidth", "0.0001 and 100", "0", "101"},
+                   {"busiest", "0.001 and 1e+06", "0", "1e7h"},
                    {"mix", "0 and 1e+06", "-1:1:1", "1e7:1:1"}};
     for (const auto& [option, range, below, above] : numbers) {
       const std::string name = std::string("--") + option;
@@ -128,15 +147,15 @@ TEST_SUITE("simulate") {
     CHECK(of({"--sweep=load"}) == "--sweep: \"load\": write KEY=V1,V2,...");
     CHECK(of({"--sweep=load="}) == "--sweep: \"load=\": write KEY=V1,V2,...");
     CHECK(of({"--sweep=color=red"}) ==
-          "--sweep: \"color\" cannot be swept; use bandwidth, load, scale, mix, elastic-share, lambda, short-first, "
-          "trade, objective, queue, trace, error or seed");
+          "--sweep: \"color\" cannot be swept; use bandwidth, load, scale, mix, elastic-share, movable, lambda, "
+          "short-first, trade, objective, queue, trace, error or seed");
     const struct {
       const char *key, *range, *good, *far;
     } numbers[] = {{"bandwidth", "0.0001 and 100", "1", "0"},  {"load", "0.01 and 100", "1", "0"},
                    {"scale", "1e-06 and 1e+06", "1", "0"},     {"lambda", "0 and 100", "1", "101"},
                    {"elastic-share", "0 and 1", "0.2", "1.1"}, {"short-first", "0 and 4", "1", "5"},
                    {"trade", "0 and 100", "1", "101"},         {"error", "0 and 1", "0.1", "2"},
-                   {"seed", "0 and 1e+09", "1", "-1"}};
+                   {"movable", "0 and 1", "0.5", "1.1"},       {"seed", "0 and 1e+09", "1", "-1"}};
     for (const auto& [key, range, good, far] : numbers) {
       const std::string start = std::string("--sweep=") + key + "=" + good + ",";
       CHECK(of({start + good}) == "accepted");

@@ -50,3 +50,15 @@ TEST_CASE("GPUs of several types on a node: one type is lent, and no slice") {
   for (const char* whole : {"", "h100", "gb200", "a100-80gb", "g.5gb", "3g.gb", "3g.20"})
     CHECK_FALSE(espalier::is_gpu_slice(whole));
 }
+
+TEST_CASE("GPUs that jobs use by shares") {
+  using espalier::shared_gres;
+  using Each = std::vector<int>;
+  CHECK(shared_gres("gpu:h100:1(IDX:0)").empty());
+  CHECK(shared_gres("gpu:h100:0(IDX:N/A),shard:h100:5(4/8,1/8)").at(0) == espalier::SharedGres{5, {4, 1}});
+  CHECK(shared_gres("gpu:0,mps:200(100/400,100/400)").at(0) == espalier::SharedGres{200, Each{100, 100}});
+  CHECK(shared_gres("shard:8(IDX:N/A)").at(0) == espalier::SharedGres{8, {}});
+  CHECK(shared_gres("shard:0").at(0) == espalier::SharedGres{0, {}});
+  CHECK(shared_gres("shard:5(a/8)").at(0) == espalier::SharedGres{5, {}});
+  CHECK_THROWS_AS(shared_gres("shard:5(9999999/8)"), espalier::Error);
+}

@@ -53,6 +53,20 @@ TEST_CASE("without a wish a base moves to fewer nodes, and stays where there are
                        Error);
 }
 
+TEST_CASE("a base does not move to a node where an idle GPU is unfit for the job, but where the user names it") {
+  ElasticJob unfit = job();
+  unfit.unfit = {{"n3", 1}};
+  CHECK_THROWS_AS(place_for(unfit, {}, {}, cluster()), Error);
+  CHECK_THROWS_AS(place_for(unfit, {"h100", {}}, {}, cluster()), Error);
+  const auto named = place_for(unfit, {"", {"n3"}}, {}, cluster());
+  REQUIRE(named.size() == 1);
+  CHECK(named[0].node == "n3");
+  CHECK(place_for(unfit, {"a100", {}}, {}, cluster()).size() == 2);
+  unfit.unfit = {{"n3", 7}, {"n3", -1}, {"n4", 1}};  // of no GPU, or of one that another job has
+  CHECK(place_for(unfit, {}, {}, cluster()).front().node == "n3");
+  CHECK(place_for(unfit, {"a100", {}}, {}, cluster()).size() == 2);
+}
+
 TEST_CASE("a base moves only to nodes of its partition") {
   const auto partition = [](std::set<std::string> nodes) {
     return Reach{{}, std::make_shared<const std::set<std::string>>(std::move(nodes))};

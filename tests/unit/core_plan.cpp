@@ -176,6 +176,14 @@ TEST_CASE("a job and a decision survive JSON") {
   const auto same = Json::parse(Json(job).dump()).get<ElasticJob>();
   CHECK(Json(same) == Json(job));
   CHECK(same.unfit == job.unfit);
+  // A launcher of before says nothing of islands.
+  CHECK_FALSE(Json(job).contains("gpu_islands"));
+  CHECK(same.gpu_islands.empty());
+  job.gpu_islands = {{"n1/7", {0, 1}}};
+  CHECK(Json::parse(Json(job).dump()).get<ElasticJob>().gpu_islands == job.gpu_islands);
+  Json wrong = job;
+  wrong["gpu_islands"]["n1/7"] = "all";
+  CHECK_THROWS_AS(wrong.get<ElasticJob>(), Error);
 
   Decision decision;
   decision.id = 3;

@@ -135,3 +135,44 @@ TEST_CASE("a smaller base does not go to nodes that are unhealthy") {
   one.cluster.find("n1")->unhealthy = "ECC errors";
   CHECK(one.found() == kTooFew);
 }
+
+TEST_CASE("a base for which extensions give GPUs back has room, and no smaller one is needed") {
+  Waits one;
+  one.cluster.waiting.front().priority = 1;
+  PlanningInput input;
+  const auto has_room = [&] {
+    input.cluster = one.cluster;
+    return gets_room(kBase, input.cluster, serve_waiting(input, {}));
+  };
+  CHECK_FALSE(has_room());  // job 2 keeps n2
+  ElasticJob grown = job(1, "n1", {0, 1});
+  extend(grown, 60, "n2", {0, 1, 2, 3});
+  hold(one.cluster, {60, "n2", {0, 1, 2, 3}});
+  input.jobs = {grown};
+  input.extensions = {60};
+  CHECK(has_room());
+  SUBCASE("also while they go") {
+    one.cluster.find("n2")->freeing = {0, 1, 2, 3};
+    CHECK(has_room());
+  }
+  SUBCASE("not for one that comes first") {
+    one.wait(5, 4).priority = 2;
+    CHECK_FALSE(has_room());
+  }
+  SUBCASE("not where Slurm leaves enough idle GPUs to it: it has reasons of its own") {
+    hold(one.cluster, {0, "n2", {0, 1, 2, 3}});
+    CHECK_FALSE(has_room());
+  }
+  SUBCASE("not where it may not go to these nodes") {
+    one.cluster.waiting.front().only_nodes = {"n1"};
+    CHECK_FALSE(has_room());
+  }
+  SUBCASE("not where it does not wait for GPUs") {
+    one.cluster.waiting.clear();
+    CHECK_FALSE(has_room());
+  }
+  SUBCASE("not where Slurm starts it later all the same") {
+    one.cluster.waiting.front().starts_later = true;
+    CHECK_FALSE(has_room());
+  }
+}

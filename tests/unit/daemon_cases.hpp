@@ -35,6 +35,7 @@ struct SlurmState {
   SlurmSnapshot snapshot;
   std::string trouble;
   std::vector<JobId> killed;
+  std::map<JobId, int> prolonged;  // new time limit, minutes
   SlurmNames names;
   int asked = 0, asked_names = 0;
 
@@ -65,6 +66,12 @@ class TestSlurm final : public Slurm {
   void kill(JobId job) override {
     const std::lock_guard lock(state_->mutex);
     state_->killed.push_back(job);
+  }
+  void prolong(JobId job, int minutes) override {
+    const std::lock_guard lock(state_->mutex);
+    state_->prolonged[job] = minutes;
+    SlurmJob& record = state_->snapshot.jobs.at(job);
+    record.ends = record.started + 60.0 * minutes;
   }
 
  private:
@@ -214,6 +221,18 @@ inline wire::Outcome outcome_of(const Decision& decision, const std::string& res
   outcome.phases_ms = {{"acquire", 100}};
   outcome.plan = decision.plan;
   return outcome;
+}
+
+// The nodes onto which a job of user `uid` grows that has GPU `id` - 11 of `node`.
+inline std::set<std::string> nodes_of_growth(Daemon& daemon, JobId id, uid_t uid, const std::string& node) {
+  const auto link = daemon.connect(uid);
+  link->says(wire::Register{job(id, node, {static_cast<int>(id) - 11}), node, static_cast<int>(id)});
+  std::set<std::string> nodes;
+  if (!daemon.until([&] { return link->got<wire::Propose>().has_value(); })) return nodes;
+  const Decision growth = link->got<wire::Propose>()->decision;
+  for (const ExtensionRequest& one : growth.acquire) nodes.insert(one.node);
+  link->close();
+  return nodes;
 }
 
 }  // namespace espalier::test

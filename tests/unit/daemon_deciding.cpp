@@ -125,6 +125,13 @@ TEST_CASE("a decision is out of date when what it relied on has changed") {
     live.not_before = 1001;
     CHECK(one.why() == "an earlier decision about the job has failed");
   }
+  SUBCASE("a failure since, of another change than the shrink that is decided") {
+    live.not_before = 1001;
+    one.decision.kind = DecisionKind::shrink;
+    CHECK(one.why().empty());
+    live.failed_to_shrink = true;
+    CHECK(one.why() == "an earlier decision about the job has failed");
+  }
   SUBCASE("GPUs that another job was promised") {
     LiveJob& other = one.jobs[11];
     other.open.emplace();

@@ -31,7 +31,7 @@ SlurmJob waiting_for(LimitOf limit) {
   job.state = SlurmJobState::pending;
   job.limit = limit;
   job.account = "physics";
-  job.qos = "normal";
+  job.qos = job.limit_qos = "normal";
   job.wanted_gpus = 2;
   return job;
 }
@@ -205,6 +205,39 @@ TEST_CASE("which jobs count against the limit that another waits for") {
   CHECK_FALSE(counts(LimitOf::account, 7, "physics", "lent", free));
   const Accounts circle{{"physics", {"chemistry", false}}, {"chemistry", {"physics", false}}};
   CHECK(counts(LimitOf::account, 1000, "physics", "lent", circle));
+}
+
+TEST_CASE("the QOS that a limit is in, where the job's partition has a QOS of its own") {
+  const QosLimits limits{{"normal", {LimitOf::user_in_qos}},
+                         {"pool", {LimitOf::qos, LimitOf::user_in_qos}},
+                         {"free", {}},
+                         {"team", {LimitOf::account_in_qos}}};
+  const auto in = [&](LimitOf limit, const char* partition) {
+    return qos_of_limit(waiting_for(limit), partition, limits);
+  };
+  CHECK(in(LimitOf::qos, "") == "normal");
+  CHECK(in(LimitOf::qos, "normal") == "normal");
+  CHECK(in(LimitOf::qos, "pool") == "pool");
+  CHECK(in(LimitOf::account_in_qos, "team") == "team");
+  CHECK(in(LimitOf::user_in_qos, "free") == "normal");
+  CHECK(in(LimitOf::user_in_qos, "pool") == "");  // both have limits of users
+  CHECK(in(LimitOf::qos, "free") == "");          // neither has, by what was read last
+  CHECK(in(LimitOf::qos, "unknown") == "");
+}
+
+TEST_CASE("extensions count in the QOS of their partition as in their own") {
+  SlurmSnapshot slurm = three_nodes();
+  run_job(slurm, slurm_job(10, 1000, {{10, "n1", {0}}}));
+  run_job(slurm, extension(20, 10, "n1", {1, 2}));
+  slurm.jobs[30] = waiting_for(LimitOf::qos);
+  slurm.jobs[30].limit_qos = "pool";
+  slurm.limited = {30};
+  CHECK(LimitWaits().look(slurm, "elastic").empty());
+  CHECK(waits_for_limit_of(slurm.jobs[10], slurm, {"", "", "normal", ""}) == nullptr);
+  slurm.extensions_qos = "pool";
+  CHECK(LimitWaits().look(slurm, "elastic").size() == 1);
+  CHECK(waits_for_limit_of(slurm.jobs[10], slurm, {"", "", "normal", ""}) == &slurm.jobs[30]);
+  CHECK(describe_limit(slurm.jobs[30]) == "a limit of QOS pool");
 }
 
 TEST_CASE("what a limit needs is asked back once, and again when Slurm had its time") {

@@ -193,6 +193,25 @@ TEST_CASE("after each failure in a row a health check rests for longer; SIGHUP t
   CHECK(checks_at(now - 1));
 }
 
+TEST_CASE("explain names the nodes that are unfit for a job, and none that Slurm does not know") {
+  SlurmSnapshot slurm;
+  slurm.time = 1000;
+  slurm.cluster = three_nodes();
+  run_job(slurm, slurm_job(10, 1000, {{10, "n1", {0, 1}}}));
+  LiveJob live;
+  live.job = job(10, "n1", {0, 1});
+  const std::string words =
+      ": its workers died there again and again, or GPUs there have errors; it gets no GPUs there for up to an hour";
+  const auto tells = [&](const std::string& text) {
+    const auto why = growth_obstacles(view_of(live), {}, &slurm, nullptr, {}, 1000);
+    return std::count(why.begin(), why.end(), text);
+  };
+  live.job.unfit = {{"nowhere", 0}};
+  CHECK(tells("nowhere" + words) == 0);
+  live.job.unfit = {{"n3", 1}, {"nowhere", 0}, {"n2", 0}, {"n3", 0}};
+  CHECK(tells("n[2-3]" + words) == 1);
+}
+
 TEST_CASE("an unhealthy node is closed to extensions and to bases that move, and explain says why") {
   SlurmSnapshot slurm;
   slurm.time = 1000;

@@ -291,7 +291,7 @@ TEST_CASE("if a waiting job started, whoever holds its GPUs would have ended, an
   CHECK_FALSE(if_it_started(slurm, 30, "a100"));  // it asks for n1
   CHECK_FALSE(if_it_started(slurm, 30, "v100"));
   CHECK_FALSE(if_it_started(slurm, 99, "h100"));
-  slurm.cluster.waiting.front().only_nodes.clear();
+  slurm.cluster.waiting.front().only_nodes = {};
   CHECK(if_it_started(slurm, 30, "a100")->own == std::vector<Holding>{{30, "n2", {0, 1, 2}}});
   slurm.jobs[30].wanted_gpus = 6;
   CHECK_FALSE(if_it_started(slurm, 30, "a100"));

@@ -55,6 +55,14 @@ TEST_CASE("a model's setting must be plain text of a sane length, and its heads 
   expect("intermediate", [](ElasticJob& job) { job.model.intermediate = kHuge; });
 }
 
+TEST_CASE("a job's own lists must be a sound schedule, placed in a known way, and no longer than a report may be") {
+  const auto lists = [](const std::string& csv) { return [=](ElasticJob& job) { job.parallel.lists = csv; }; };
+  CHECK(refused(lists("0F0,0B0\n1F0,1B0\n")).empty());
+  expect("1F0 is missing", lists("0F0,0B0\n1B0\n"));
+  expect("neither round the stages", lists("0F0,1F0,1B0,0B0\n2F0,2B0\n"));
+  expect("lists of 70000 bytes", lists(std::string(70000, ',')));
+}
+
 TEST_CASE("replica sizes must ascend, and be as many and as large as a program may have") {
   const auto units = [](std::vector<int> list) { return [=](ElasticJob& job) { job.model.units = list; }; };
   CHECK(refused(units({1, 2, 4})).empty());
@@ -105,6 +113,16 @@ TEST_CASE("GPUs that no node has are refused wherever they are named") {
   expect("GPU index -1", [](ElasticJob& job) { job.extensions[0].gpus[0] = -1; });
   expect("GPU index", [](ElasticJob& job) { job.unfit.push_back({"n1", kHuge}); });
   expect("node name", [](ElasticJob& job) { job.unfit.push_back({std::string(300, 'n'), 0}); });
+}
+
+TEST_CASE("what ranks said of their GPUs is taken in sane sizes") {
+  CHECK(refused([](ElasticJob& job) { job.gpu_islands = {{"n1/10", {0, kHuge}}}; }).empty());
+  expect("GPUs in islands", [](ElasticJob& job) { job.gpu_islands["n1/10"].assign(5000, 0); });
+  expect("server's name", [](ElasticJob& job) { job.gpu_islands[std::string(2000, 'n')] = {0}; });
+  ElasticJob many = job(10, "n1", {0, 1});
+  many.gpu_islands["n1/10"].assign(40, 0);
+  CHECK_NOTHROW(check_size(many, 64));
+  CHECK_THROWS_AS(check_size(many, 8), Error);
 }
 
 TEST_CASE("a holding that names a GPU twice is refused: it would count twice") {

@@ -57,6 +57,13 @@ TEST_CASE("a pending job waits for GPUs unless something else keeps it") {
     job.record.state_reason = reason;
     CHECK_FALSE(waits_for_gpus(job.record, 1001));
   }
+  std::string why = "ReqNodeNotAvail, Reserved for maintenance";
+  job.record.state_reason = WAIT_NODE_NOT_AVAIL;
+  job.record.state_desc = why.data();
+  CHECK_FALSE(waits_for_gpus(job.record, 1001));
+  why = "ReqNodeNotAvail, UnavailableNodes:n1";
+  CHECK(waits_for_gpus(job.record, 1001));
+  job.record.state_desc = nullptr;
   job.record.state_reason = WAIT_RESOURCES;
   CHECK_FALSE(waits_for_gpus(job.record, 999));  // --begin
   job.record.priority = 0;
@@ -118,6 +125,19 @@ TEST_CASE("the limit of several jobs that a job waits for") {
   const SlurmJob converted = convert_job(job.record);
   CHECK(converted.account == "physics");
   CHECK(converted.qos == "normal");
+}
+
+TEST_CASE("a job that Slurm has looked at for a while and expects to start later starts later") {
+  Pending job;
+  job.record.start_time = 5000;
+  CHECK_FALSE(waiting_of(job.record, true, 1074).starts_later);  // a guess as yet
+  CHECK(waiting_of(job.record, true, 1075).starts_later);
+  CHECK(waiting_of(job.record, true, 1075).slurm_preempts);
+  CHECK_FALSE(waiting_of(job.record, false, 1075).starts_later);  // extensions may be what it waits for
+  CHECK_FALSE(waiting_of(job.record, false, 1075).slurm_preempts);
+  CHECK_FALSE(waiting_of(job.record, true, 4950).starts_later);  // in a moment
+  job.record.start_time = 0;
+  CHECK_FALSE(waiting_of(job.record, true, 1075).starts_later);  // Slurm does not tell
 }
 
 TEST_CASE("in a federation a job that another cluster runs waits for nothing here") {
@@ -204,7 +224,7 @@ TEST_CASE("what users write into their requests costs a bounded time, and the fi
   for (int i = 0; i < 3000; ++i) {
     constraint = "ib|x" + std::to_string(i);
     job.record.features = constraint.data();
-    const std::set<std::string>& those = nodes.of(job.record);
+    const NodeList those = nodes.without(job.record, {}).value();
     narrowed += those.size() < 2000;
     named += those.size() < 2000 ? those.size() : 0;
   }
@@ -213,6 +233,27 @@ TEST_CASE("what users write into their requests costs a bounded time, and the fi
   CHECK(narrowed == NodesForJobs::kMostRequests);
   CHECK(named <= NodesForJobs::kMostNames + 2000);
   CHECK(seconds < 10);
+}
+
+TEST_CASE("waiting jobs that ask for the same share one list of nodes; those that exclude others do so up to a bound") {
+  PartitionNodes partitions{{{"main", {}}}, {"other"}};
+  const NodesForJobs::Sets none;
+  for (int n = 0; n < 2000; ++n) partitions.by_partition["main"].insert("n" + std::to_string(n));
+  const std::map<std::string, Reservation> reservations;
+  NodesForJobs nodes(partitions, none, none, reservations);
+  Pending job;
+  const NodeList first = convert_waiting(job.record, nodes, false, 1010)->only_nodes;
+  CHECK(first.size() == 2000);
+  std::string excluded;
+  int narrowed = 0;
+  for (int i = 0; i < 1000; ++i) {
+    CHECK(convert_waiting(job.record, nodes, false, 1010)->only_nodes.identity() == first.identity());
+    Pending other;
+    excluded = "n" + std::to_string(i);
+    other.record.exc_nodes = excluded.data();
+    narrowed += convert_waiting(other.record, nodes, false, 1010)->only_nodes.size() == 1999;
+  }
+  CHECK(narrowed == 100);  // 100 times 1,999 names; Slurm itself heeds the others
 }
 
 TEST_CASE("a list of too many nodes to exclude costs nobody else anything") {

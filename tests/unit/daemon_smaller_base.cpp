@@ -123,6 +123,29 @@ TEST_CASE("no smaller base is proposed") {
   CHECK(!one.proposed());
 }
 
+TEST_CASE("no smaller base is proposed while extensions give their GPUs back for the base") {
+  Waiting one;
+  const auto other = one.daemon.connect(1001);
+  auto grown = job(11, "n1", {0, 1});
+  extend(grown, 20, "n2", {0, 1, 2, 3});
+  const auto lent = [](SlurmSnapshot& slurm) {
+    slurm.jobs.erase(12);
+    hold(slurm.cluster, {0, "n2", {0, 1, 2, 3}});
+    run_job(slurm, slurm_job(20, 1001, {{20, "n2", {0, 1, 2, 3}}}, "espalier:ext:11:abc"));
+  };
+  one.daemon.slurm_says([&](SlurmSnapshot& slurm) {
+    slurm.jobs.clear();
+    run_job(slurm, slurm_job(11, 1001, {{11, "n1", {0, 1}}}));
+  });
+  other->says(wire::Register{grown, "n1", 1});
+  REQUIRE(one.daemon.until([&] { return other->got<wire::Registered>().has_value(); }));
+  one.tells(lent);
+  REQUIRE(one.daemon.until([&] { return other->got<wire::Propose>().has_value(); }));
+  CHECK(other->got<wire::Propose>()->decision.release == std::vector<JobId>{20});
+  one.daemon.pass(1000);
+  CHECK(!one.proposed());
+}
+
 TEST_CASE("a job that is held gets no smaller base until it is released") {
   Waiting one;
   one.daemon.store.hold(10, true);

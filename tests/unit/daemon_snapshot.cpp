@@ -108,6 +108,31 @@ TEST_CASE("released GPUs are waited for until Slurm shows them, or for three sec
   CHECK_FALSE(releases.take_first());
 }
 
+TEST_CASE("no decision waits for longer than three seconds for released GPUs, however many jobs end") {
+  Releases releases;
+  SlurmSnapshot slurm;
+  slurm.cluster.nodes = {node("n1", 2)};
+  run_job(slurm, slurm_job(5, 1, {{5, "n1", {0}}}));  // the site's Epilog runs on n1 for a long time
+  double last = 100;
+  int decisions = 0;
+  for (slurm.time = 100; slurm.time < 130; slurm.time += 0.5) {
+    releases.reported(5, "n1", slurm.time);
+    releases.look(slurm);
+    CHECK(releases.waiting());
+    if (releases.hold_decision(slurm.time)) continue;
+    CHECK(slurm.time - last <= 3.5);
+    last = slurm.time;
+    ++decisions;
+    releases.decided();
+  }
+  CHECK(decisions >= 8);
+  Releases none;
+  CHECK_FALSE(none.hold_decision(100));
+  none.reported(5, "n1", 100);
+  CHECK(none.next_look(100) == doctest::Approx(0.02));
+  CHECK(none.next_look(102) == doctest::Approx(0.5));
+}
+
 TEST_CASE("a used GPU belongs to the job that runs, not to the one that is completing") {
   SlurmSnapshot slurm;
   slurm.cluster.nodes = {node("n1", 4)};
@@ -131,6 +156,18 @@ TEST_CASE("a node where a job does not get done with completing takes no growth"
   }
   slurm.jobs[3] = slurm_job(3, 0, {{3, "n3", {0}}});
   slurm.time = 106;
+  for (NodeView& one : slurm.cluster.nodes) {
+    one.free_cpus = 8;
+    one.gpu_owner[0] = kUnknownOwner;
+  }
+  assign_owners(slurm);
+  // A long Epilog: its GPUs are for jobs that wait.
+  CHECK(slurm.cluster.nodes[0].usable);
+  CHECK(slurm.cluster.nodes[0].free_cpus == 0);
+  CHECK(slurm.cluster.nodes[0].freeing == std::vector<int>{0});
+  CHECK(slurm.cluster.nodes[1].free_cpus == 8);
+  CHECK(slurm.cluster.nodes[2].free_cpus == 8);
+  slurm.time = 161;
   assign_owners(slurm);
   CHECK_FALSE(slurm.cluster.nodes[0].usable);
   CHECK(slurm.cluster.nodes[1].usable);
@@ -154,6 +191,25 @@ TEST_CASE("an open growth keeps what it was promised, as far as Slurm has not gr
   run_job(slurm, slurm_job(20, 1000, {{20, "n1", {2, 3}}}, "espalier:ext:10:ab"));
   input = make_input(slurm, jobs, Trigger::timer, {64, "elastic", nullptr});
   CHECK(input.cluster.nodes[0].idle_gpus() == 1);
+}
+
+TEST_CASE("a job whose growth has failed is planned as held; one whose shrink has failed rests") {
+  SlurmSnapshot slurm;
+  slurm.time = 1000;
+  slurm.cluster.nodes = {node("n1", 4)};
+  run_job(slurm, slurm_job(10, 1000, {{10, "n1", {0}}}));
+  std::map<JobId, LiveJob> jobs;
+  jobs[10].job = job(10, "n1", {0});
+  jobs[10].job.uid = 1000;
+  jobs[10].link = std::make_shared<TestLink>(1000);
+  const auto planned = [&] { return make_input(slurm, jobs, Trigger::timer, {64, "elastic", nullptr}).jobs; };
+  REQUIRE(planned().size() == 1);
+  CHECK_FALSE(planned().front().held);
+  jobs[10].not_before = 1320;
+  REQUIRE(planned().size() == 1);
+  CHECK(planned().front().held);
+  jobs[10].failed_to_shrink = true;
+  CHECK(planned().empty());
 }
 
 TEST_CASE("extensions are told from basic demands by their comment and partition, whoever's they are") {
@@ -228,6 +284,12 @@ TEST_CASE("a node with GPUs of several types lends those of one, as many as Slur
   CHECK_FALSE(read_gpus("gpu:4", "gpu:1(IDX:x)", unreadable));
   CHECK(view("gpu:h100:4,gpu:a100:2", "gpu:h100:4(IDX:0-3),gpu:a100:0(IDX:N/A)").idle_gpus() == 0);
   CHECK(view("gpu:h100:4", "gpu:h100:1(IDX:0)").idle_gpus() == 3);
+  // GPUs that jobs use by shares are not idle, though Slurm counts them so.
+  const NodeView shared = view("gpu:h100:4,shard:h100:32", "gpu:h100:1(IDX:3),shard:h100:5(4/8,0/8,1/8,0/8)");
+  CHECK(shared.gpu_owner == std::vector<JobId>{kUnknownOwner, 0, kUnknownOwner, kUnknownOwner});
+  CHECK(view("gpu:h100:4,shard:h100:32", "gpu:h100:0(IDX:N/A),shard:h100:5(IDX:N/A)").idle_gpus() == 0);
+  CHECK(view("gpu:h100:4,shard:h100:32", "gpu:h100:0(IDX:N/A),shard:h100:9(4/8,0/8,1/8,0/8)").idle_gpus() == 0);
+  CHECK(view("gpu:h100:4,shard:h100:32", "gpu:h100:0(IDX:N/A),shard:h100:0(0/8,0/8,0/8,0/8)").idle_gpus() == 4);
   CHECK(view("gpu:1g.10gb:7", "gpu:1g.10gb:0(IDX:N/A)").idle_gpus() == 0);
   CHECK(view("gpu:a100_1g.5gb:7,gpu:a100:1", "gpu:a100_1g.5gb:0(IDX:N/A),gpu:a100:0(IDX:N/A)").idle_gpus() == 1);
 }

@@ -53,6 +53,45 @@ TEST_CASE("a launcher that has no plan yet is sent one for generation 0, after w
   CHECK(daemon.store.decision(decision.id)->decision.outcome == "committed");
 }
 
+TEST_CASE("launchers of many new jobs of one user all get plans, and the loop answers others in between") {
+  Daemon daemon;
+  constexpr int kJobs = 150;
+  daemon.slurm_says([](SlurmSnapshot& slurm) {
+    for (int n = 3; n < 3 + kJobs; ++n) {
+      const std::string name = "n" + std::to_string(n);
+      slurm.cluster.nodes.push_back(node(name, 8));
+      run_job(slurm, slurm_job(100 + static_cast<JobId>(n), 1000,
+                               {{100 + static_cast<JobId>(n), name, {0, 1, 2, 3, 4, 5, 6, 7}}}));
+    }
+    std::sort(slurm.cluster.nodes.begin(), slurm.cluster.nodes.end(),
+              [](const NodeView& a, const NodeView& b) { return a.name < b.name; });
+  });
+  std::vector<std::shared_ptr<TestLink>> links;
+  for (int n = 3; n < 3 + kJobs; ++n) {
+    ElasticJob one = launching();
+    one.id = 100 + static_cast<JobId>(n);
+    one.anchor = {{one.id, "n" + std::to_string(n), {0, 1, 2, 3, 4, 5, 6, 7}}};
+    one.model.layers = 60;
+    links.push_back(launcher_of(daemon, one));
+  }
+  // A timer that is due every 5 ms runs between the plans.
+  double last = clock_seconds(), longest = 0;
+  const auto planned = [&] {
+    return std::count_if(links.begin(), links.end(),
+                         [](const auto& link) { return link->template got<wire::Propose>().has_value(); });
+  };
+  int between = 0;
+  const auto ticks = daemon.loop.every(std::chrono::milliseconds(5), [&] {
+    longest = std::max(longest, clock_seconds() - std::exchange(last, clock_seconds()));
+    between += planned() > 0 && planned() < kJobs;
+  });
+  const double begin = clock_seconds();
+  for (int tries = 0; tries < 60 && planned() < kJobs; ++tries) daemon.pass(500);
+  CHECK(planned() == kJobs);
+  CHECK(between > 0);
+  MESSAGE(kJobs, " plans took ", clock_seconds() - begin, " s; the loop was busy for at most ", longest, " s");
+}
+
 TEST_CASE("the launcher of a job with a deadline is told when it would end, before its plan") {
   Daemon daemon;
   ElasticJob one = launching();

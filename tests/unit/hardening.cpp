@@ -227,8 +227,12 @@ TEST_CASE(
   };
   Strays first("elastic"), second("elastic"), third("elastic");
   CHECK(named(first, {}, 11, 64) == std::vector<JobId>{20});
-  CHECK(named(second, {}, 121, 64) == std::vector<JobId>{20, 21});
+  CHECK(named(second, {}, 121, 64) == std::vector<JobId>{20});  // this espalierd has seen no launcher at all
   std::map<JobId, LiveJob> jobs;
+  jobs[99].link = std::make_shared<TestLink>(1000);
+  Strays later("elastic");
+  CHECK(named(later, jobs, 121, 64) == std::vector<JobId>{20, 21});
+  jobs.clear();
   jobs[10].job = job(10, "n1", {0, 1});
   jobs[10].job.phase = JobPhase::running;
   jobs[10].job.extensions = {{21, "n1", {3}}};

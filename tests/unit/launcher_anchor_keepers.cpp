@@ -40,6 +40,20 @@ TEST_CASE("a keeper is greeted, told what to keep, and told to give back") {
   CHECK(late.line->types() == "heartbeat keep keep give_back ");
 }
 
+TEST_CASE("who has asked for it is told, once, that a keeper's connection has ended") {
+  AnchorKeepers keepers;
+  int gone = 0;
+  const auto line = std::make_shared<Line>();
+  keepers.adopt(line, "n2", std::nullopt, [&] { ++gone; });
+  const Keeper other(keepers, "n3");
+  other.end();
+  CHECK(gone == 0);
+  line->on_closed("gone");
+  CHECK(gone == 1);
+  keepers.beat();  // the ended one is sent nothing
+  CHECK(line->types() == "heartbeat ");
+}
+
 TEST_CASE("a node whose keeper is connected and silent is lost until the keeper is heard") {
   AnchorKeepers keepers;
   const Keeper one(keepers, "n2"), two(keepers, "n3");

@@ -30,6 +30,7 @@ struct Job {
     ExtensionJobs::Callbacks on;
     on.noticed = [this](JobId id) { notices->notice(id); };
     on.lost = [this](const Holding& holding, bool) { log += "lost " + holding.node + " "; };
+    on.refused = [this](const Holding& holding, const std::string& why) { log += holding.node + " " + why; };
     on.came = [this](JobId id, const ExtensionRequest&) { log += "came " + std::to_string(id) + " "; };
     on.leaves = [this](JobId id) { log += "leaves " + std::to_string(id) + " "; };
     on.released = [this](JobId id) { log += "released " + std::to_string(id) + " "; };
@@ -67,6 +68,20 @@ TEST_CASE("an extension that is being acquired is granted once it runs, and then
   CHECK(one.jobs->holdings(false).size() == 1);
 }
 
+TEST_CASE("only an extension that is being acquired can be refused: the job's own state may be on the others") {
+  Job one;
+  CHECK_FALSE(one.jobs->refuse(21, "nobody's"));
+  one.runs();
+  one.jobs->keep_acquired();
+  CHECK_FALSE(one.jobs->refuse(20, "its GPU is lost"));
+  CHECK(one.jobs->held(20) != nullptr);
+  CHECK(one.log == "");
+  Job two;
+  two.leaves_later();
+  CHECK_FALSE(two.jobs->refuse(20, "its GPU is lost"));
+  CHECK(two.log == "leaves 20 ");
+}
+
 TEST_CASE("an extension that is being given back is no holding of the job, though Slurm still has it") {
   Job one;
   one.runs();
@@ -88,6 +103,19 @@ TEST_CASE("a keeper is greeted, and refused where none is awaited or there is on
   CHECK_THROWS_WITH_AS(one.keeper(), "keeper: job 20 is not awaited", Error);
   one.jobs->forget(20);
   CHECK_THROWS_AS(one.keeper(), Error);
+}
+
+TEST_CASE("an extension that ended before it was used leaves, for its rank server to be stopped, and no second time") {
+  Job one;
+  one.keeper();
+  one.jobs->forget(20);
+  one.jobs->forget(20);
+  CHECK(one.log == "came 20 leaves 20 ");
+  CHECK(one.jobs->all().empty());
+  Job two;
+  two.leaves_later();
+  two.jobs->forget(20);
+  CHECK(two.log == "leaves 20 ");
 }
 
 TEST_CASE("a keeper that misses heartbeats falters until it is heard") {

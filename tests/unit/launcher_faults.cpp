@@ -47,6 +47,29 @@ TEST_CASE(
   CHECK(tries(faults, all) == Gpus{a, b, d});
 }
 
+TEST_CASE("a faulty GPU is left out for an hour after it was last found so") {
+  Faults faults;
+  faults.faulty(start, {c});
+  faults.lost(start, 10, {a}, false);
+  CHECK(faults.unfit(start) == std::set<GpuId>{c});
+  CHECK(tries(faults, all) == Gpus{a, b, d});
+  faults.faulty(start + std::chrono::minutes(30), {c});
+  CHECK(faults.unfit(start + std::chrono::minutes(89)).size() == 1);
+  CHECK(faults.unfit(start + std::chrono::minutes(91)).empty());
+}
+
+TEST_CASE("of a node without a fit GPU, one where ranks have died is used rather than a faulty one") {
+  Faults faults;
+  faults.faulty(start, {c});
+  for (const int step : {10, 11, 12}) faults.lost(start, step, {d}, false);
+  CHECK(faults.unfit(start) == std::set<GpuId>{c, d});
+  CHECK(tries(faults, all) == Gpus{a, b, d});
+  Faults alone;
+  alone.faulty(start, {c, d});
+  alone.lost(start, 10, {}, false);
+  CHECK(tries(alone, all) == Gpus{a, b, c});
+}
+
 TEST_CASE("an attempt that Slurm refused says nothing about the GPUs") {
   Faults faults;
   faults.excuse();

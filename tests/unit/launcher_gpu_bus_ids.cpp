@@ -70,6 +70,16 @@ TEST_CASE("where device files have another order than the bus, those count that 
   CHECK(driver.ids("0,1", {0, 2}) == "");
 }
 
+TEST_CASE("bus ids are known by Slurm's numbers of the GPUs") {
+  const Driver driver;
+  for (int i = 0; i < 4; ++i) driver.add("0000:0" + std::to_string(i + 1) + ":00.0", std::to_string(i));
+  const auto all = [](int) { return true; };
+  CHECK(launcher::numbered_bus_ids("3,1", driver.path, all) ==
+        std::map<int, std::string>{{1, "0000:02:00.0"}, {3, "0000:04:00.0"}});
+  CHECK(launcher::numbered_bus_ids("3,4", driver.path, all).empty());
+  CHECK(launcher::numbered_bus_ids("", driver.path, all).empty());
+}
+
 TEST_CASE("without NVIDIA's driver there are no bus ids") {
   CHECK(launcher::gpu_bus_ids("0", "/proc/none/nvidia/gpus") == "");
 }

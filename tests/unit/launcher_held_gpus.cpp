@@ -57,6 +57,17 @@ TEST_CASE("GPUs are lost with their node, their extension, or by Slurm's word") 
   CHECK(job.gpus.left().size() == 5);
 }
 
+TEST_CASE("a node that Slurm took from an earlier base counts on the next one, and an extension that ends stays lost") {
+  Job job;
+  job.gpus.heard({.closing = {20}, .withdrawn = {"n2"}, .away = ""});
+  CHECK(job.gpus.left() == Gpus{{"n1", 0}, {"n1", 1}});
+  job.context.base = 8;
+  job.context.anchor = {{8, "n2", {0, 1}}};
+  job.gpus.has_new_base();
+  CHECK(job.gpus.left() == Gpus{{"n2", 0}, {"n2", 1}});
+  CHECK(job.gpus.own() == job.context.anchor);
+}
+
 TEST_CASE("a base that training is leaving is held until it is given back") {
   Job job;
   job.before = {{6, "n5", {0}}};

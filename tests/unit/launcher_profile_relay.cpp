@@ -6,6 +6,7 @@
 #include "launcher/job/profile_relay.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/profile_check.hpp"
+#include "planner/wire/links_field.hpp"
 
 using namespace espalier;
 using launcher::ProfileRelay;
@@ -98,6 +99,26 @@ TEST_CASE("a profile with impossible figures is refused by name") {
   CHECK(refusal([](Profile& p) { p.replicas[1].peak_bytes = 1e300; }).find("peak_bytes") != std::string::npos);
   CHECK(refusal([](Profile& p) { p.boundary_bytes = 1e16; }).find("boundary_bytes") != std::string::npos);
   CHECK(unfit(measured(1), kPlan, kShape).empty());
+}
+
+TEST_CASE("the look at links that came with the newest profile is kept with it") {
+  ProfileRelay relay;
+  CHECK(relay.links().number == 0);
+  CHECK(relay.take(wire::with_links(sent(measured(10)), {3, {{"n1", "n2", 1.5}}}), 0, kPlan, kShape).empty());
+  CHECK(relay.links().number == 3);
+  REQUIRE(relay.links().figures.size() == 1);
+  CHECK(relay.links().figures[0].to == "n2");
+  CHECK(relay.links().figures[0].gb_s == 1.5);
+  // A profile with a look that is none is refused, and leaves both.
+  const auto refused = [&](const LinkLook& look) {
+    return relay.take(wire::with_links(sent(measured(20)), look), 0, kPlan, kShape);
+  };
+  CHECK(refused({4, {{"n1", "n9", 1}}}) == "links: a node that is not in the plan");
+  CHECK(refused({4, std::vector<LinkFigure>(257, {"n1", "n2", 1})}) == "links.figures: must be at most 256");
+  CHECK(relay.newest()->step == 10);
+  CHECK(relay.links().number == 3);
+  CHECK(relay.take(sent(measured(20)), 0, kPlan, kShape).empty());
+  CHECK(relay.links().number == 0);
 }
 
 TEST_CASE("a refused profile leaves the one before, and the same refusal is said once") {

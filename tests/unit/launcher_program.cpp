@@ -48,6 +48,32 @@ TEST_CASE("the first hello introduces the program, and later ones do not change 
   CHECK(job.program.restarts());
 }
 
+TEST_CASE("rank 0 alone tells the lists of a schedule, whichever rank is the first to say hello") {
+  const auto from = [](int rank, const std::string& lists) {
+    wire::Hello hello = Job::hello(8);
+    hello.rank = rank;
+    hello.parallel.lists = lists;
+    return hello;
+  };
+  {
+    Job job;
+    job.program.hello(from(3, ""), true);
+    CHECK(job.program.parallel().lists.empty());
+    job.program.hello(from(0, "0F0,0B0"), true);
+    job.program.hello(from(2, ""), true);
+    CHECK(job.program.parallel().lists == "0F0,0B0");
+  }
+  Job job;
+  wire::Description description;
+  description.model = Job::hello(8).model;
+  description.parallel.lists = "0F0,0B0";
+  job.program.described(description);
+  job.program.hello(from(3, ""), true);
+  CHECK(job.program.parallel().lists == "0F0,0B0");  // as --describe told
+  job.program.hello(from(0, ""), false);             // of an older generation
+  CHECK(job.program.parallel().lists == "0F0,0B0");
+}
+
 TEST_CASE("a hello must say what the description said once a plan was made for it") {
   Job job;
   wire::Description description;

@@ -78,7 +78,7 @@ TEST_CASE("a proposal is refused with its reason") {
 TEST_CASE("a GPU on which ranks die is refused where the plan is to grow onto it") {
   Proposal one;
   one.facts.unfit = {{"n2", 1}};
-  CHECK(one.why() == "workers have died on GPU 1 of n2 again and again");
+  CHECK(one.why() == "workers have died on GPU 1 of n2 again and again, or its driver reports errors");
   one.facts.unfit = {{"n1", 1}};  // the job has it already
   CHECK(one.why() == "");
   one.facts.unfit = {{"n2", 1}};

@@ -62,12 +62,29 @@ TEST_CASE("a keeper sends a heartbeat when one is due, and Slurm's notice once, 
   CHECK(tenure.turn(kStart + 2s).heartbeat);
 }
 
-TEST_CASE("a keeper of the anchor looks for its launcher for as long as it takes, often at first") {
+TEST_CASE("a keeper of the anchor looks for its launcher, often at first") {
   AnchorTenure tenure(kStart);
   CHECK(tenure.pause(kStart + 29s) < 1s);
   CHECK(tenure.pause(kStart + 30s) == 5s);
-  tenure.looked(kStart, true);  // task 0 may run the program plain
-  CHECK(tenure.stays(kStart + 24h));
+}
+
+TEST_CASE("a keeper of the anchor that never finds a launcher leaves after half an hour") {
+  AnchorTenure tenure(kStart);
+  tenure.looked(kStart + 1s, true);
+  CHECK(tenure.stays(kStart + 29min));
+  SUBCASE("whoever answers where it might be") {
+    tenure.looked(kStart + 29min, false);
+    CHECK_FALSE(tenure.stays(kStart + 30min));
+  }
+  SUBCASE("not while task 0 runs the program plain") {
+    tenure.program_runs(kStart + 30min);
+    CHECK(tenure.stays(kStart + 59min));
+    CHECK_FALSE(tenure.stays(kStart + 60min));
+  }
+  SUBCASE("not when it has found one at last") {
+    tenure.found();
+    CHECK(tenure.stays(kStart + 24h));
+  }
 }
 
 TEST_CASE("a keeper of the anchor whose connection broke looks for its launcher again, and often") {

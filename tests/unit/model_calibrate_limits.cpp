@@ -47,6 +47,22 @@ TEST_CASE("a synchronization longer than the model's says that the bandwidth is 
   CHECK(found.job.rail_ms_per_byte == 0);
 }
 
+TEST_CASE("sums between two islands of one node tell nothing of the links between nodes") {
+  Cluster c = cluster();
+  const JobCoefficients known = known_job({});
+  const Plan plan = two_replicas();
+  const GpuId second = plan.stages[0].replicas[1].gpus.front();
+  c.topology.add_island(c.topology.find(second.node), std::vector<int>{second.index});
+  const PlacedPlan placed = place_plan(c.topology, plan);
+  REQUIRE(placed.stages[0].shape.level > 0);  // they count as two nodes
+  Profile profile = profile_of(c, known, plan);
+  for (ReplicaProfile& one : profile.replicas)
+    one.sync = 8 * evaluate_plan(c.hardware, known, placed).stages[0].gradients;
+  const Calibration found = calibrate(c.hardware, c.topology, profile);
+  CHECK(found.job.assumed_rail);
+  CHECK(found.job.rail_ms_per_byte == 0);
+}
+
 TEST_CASE("sums between nodes that take longer than the links allow tell the links' bandwidth") {
   const Cluster c = cluster(6);
   const JobCoefficients known = known_job({});

@@ -19,6 +19,7 @@ PlanningInput one_gpu(bool overlap_assumed) {
   one.parallel.micro_batches = 1;
   one.plan = uniform_plan(1, 1, 8, 4, 1, {{"n1", 0}});
   PlanningInput input = input_of({node("n1", 2)}, {one});
+  let_jobs_reach(input);
   JobCoefficients known = model_sizes(one.model, {}, 1);
   known.tp_degrees = {1};
   known.gpu[0] = {1, 2, 0.01, 64, false, false, false, overlap_assumed};

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "planner/core/schedule/neutral_site.hpp"
 #include "planner/core/scheduler.hpp"
 
 namespace espalier::test {
@@ -67,6 +68,13 @@ inline PlanningInput input_of(std::vector<NodeView> nodes, std::vector<ElasticJo
   }
   input.jobs = std::move(jobs);
   return input;
+}
+
+// The cluster of the papers: GPUs of a node reach each other, whichever Slurm jobs of a training have them.
+inline void let_jobs_reach(PlanningInput& input) {
+  auto site = std::make_shared<Site>(*neutral_site(input.cluster));
+  site->hardware.jobs_reach = true;
+  input.site = std::move(site);
 }
 
 // For tests that are not about the threshold: every gain is accepted.

@@ -44,8 +44,7 @@ namespace {
 // Where job 10 would end at the earliest on these GPUs of n1 and n2, by a thorough search.
 double thorough_end(const ElasticJob& one, const Site& site, const JobCoefficients& coefficients, int of_n1,
                     int of_n2) {
-  const Problem problem{
-      site.hardware, site.topology, with_allowed_degrees(coefficients, one), bounds_of(one, site), {}};
+  const Problem problem{site.hardware, site.topology, as_the_job_allows(coefficients, one), bounds_of(one, site), {}};
   Evaluator evaluator(problem);
   std::vector<Piece> pieces{{0, 0, static_cast<std::int16_t>(of_n1)}};
   if (of_n2 > 0) pieces.push_back({1, 0, static_cast<std::int16_t>(of_n2)});

@@ -50,6 +50,7 @@ PlanningInput figure_3() {
   auto input =
       input_of({node("n1", 4), node("n2", 6)}, {llama_job(plan, {{10, "n1", {0, 1, 2, 3}}, {10, "n2", {0, 1, 2, 3}}})});
   input.coefficients[10] = llama({1, 2, 4});
+  let_jobs_reach(input);
   return input;
 }
 

@@ -54,6 +54,7 @@ PlanningInput beside(int idle, const std::vector<int>& units, int unit) {
   job.phase = JobPhase::running;
   job.step_seconds = 12;
   PlanningInput input = input_of({node("n1", 4 + idle)}, {job});
+  let_jobs_reach(input);
   input.coefficients[7] = measured_at(units, unit, unit * 12000);
   return input;
 }
@@ -227,6 +228,7 @@ TEST_CASE("two replicas of one GPU become one of four where the batch feeds no m
     job.phase = JobPhase::running;
     job.step_seconds = 12;
     PlanningInput input = input_of({node("n1", 4)}, {job});
+    let_jobs_reach(input);
     JobCoefficients known = measured_at(units, 1, 24000);
     known.global_batch = 2;
     for (GpuCoefficients& gpu : known.gpu) gpu.comp *= 12;  // as long for 2 samples as for 24

@@ -86,4 +86,37 @@ TEST_SUITE("schedule") {
     input.site = std::make_shared<const Site>(*site);
     CHECK(decide(input).empty());
   }
+
+  TEST_CASE("state that other chunks need on a GPU moves from its node's GPUs, or over the rails") {
+    Case it;
+    for (NodeKind& kind : it.hardware.kinds) kind.dp_bandwidth = 4e6;  // 4 GB/s
+    it.coefficients.first.param_optim_bytes = 3e9;
+    it.coefficients.last.param_optim_bytes = 5e9;
+    const std::vector<GpuId> near{{"n1", 0}, {"n1", 1}};
+    const Plan plain = uniform_plan(2, 1, 8, 4, 4, near);
+    CHECK(transfer_seconds(it.problem(), plain, plain) == 0);
+    Plan turns = plain;  // stage 0 gets layers 4 and 5, stage 1 gets 2 and 3
+    turns.chunks = {{0, 2}, {1, 2}, {0, 2}, {1, 2}};
+    CHECK(transfer_seconds(it.problem(), plain, turns) == doctest::Approx(2 / (4 * 0.5)));
+    CHECK(transfer_seconds(it.problem(), turns, plain) == doctest::Approx(2 / (4 * 0.5)));
+    Plan v = plain;  // stage 0 has layers 0, 1, 6, 7 and the head, stage 1 the rest
+    v.chunks = {{0, 2}, {1, 2}, {1, 2}, {0, 2}};
+    CHECK(transfer_seconds(it.problem(), plain, v) == doctest::Approx((2 + 5) / (4 * 0.5)));
+    CHECK(transfer_seconds(it.problem(), turns, v) == doctest::Approx((2 + 5) / (4 * 0.5)));
+    // The same between nodes: n1 needs layers 6, 7 and the head over its two rails.
+    Plan v_apart = v, apart = plain;
+    for (Plan* plan : {&v_apart, &apart}) plan->stages[1].replicas[0].gpus = {{"n2", 0}};
+    CHECK(transfer_seconds(it.problem(), apart, v_apart) == doctest::Approx((2 + 5) / (2 * 1 * 0.5)));
+    // The optimizer's part is shared by replicas with ZeRO-1.
+    it.coefficients.zero1 = true;
+    const std::vector<GpuId> four{{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}};
+    const Plan wide = uniform_plan(2, 2, 8, 4, 2, four);
+    Plan wide_turns = wide;
+    wide_turns.chunks = turns.chunks;
+    CHECK(transfer_seconds(it.problem(), wide, wide_turns) == doctest::Approx(2 * (0.25 + 0.75 / 2) / (4 * 0.5)));
+    // Shards of another TP degree are no shards of this one.
+    const Plan sharded = uniform_plan(1, 1, 8, 4, 4, near, 2), one = uniform_plan(1, 2, 8, 4, 2, near);
+    it.coefficients.zero1 = false;
+    CHECK(transfer_seconds(it.problem(), one, sharded) == doctest::Approx((8 + 3 + 5) / 2.0 / (4 * 0.5)));
+  }
 }

@@ -108,10 +108,7 @@ TEST_CASE("a discount changes who wins") {
 TEST_CASE("a change that costs more than the idle time gains is not made") {
   CHECK(decide(busy()).size() == 1);
   auto options = bold();
-  options.likely_idle_seconds = [](const PlanningInput&, int gpus) {
-    CHECK(gpus > 0);
-    return 1.0;
-  };
+  options.idle_seconds = 1;
   CHECK(decide(busy(), options).empty());
   auto input = busy();
   input.redeploy_seconds[10] = 1000;  // measured; 300 s of idle time gain 130 s

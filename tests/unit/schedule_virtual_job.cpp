@@ -58,12 +58,14 @@ ElasticJob job_on(const Site& site, const std::vector<GpuId>& gpus) {
   return job;
 }
 
+// `site`: as the job that holds `held` sees it.
 std::vector<NodeGpus> random_idle(Dice& dice, const Site& site, const std::vector<NodeGpus>& held) {
   std::vector<NodeGpus> idle;
   for (int node = 0; node < site.topology.nodes(); ++node) {
+    if (site.topology.whole(node) != node) continue;
     NodeGpus gpus{node, {}};
     for (std::int16_t gpu = 0; gpu < 4; ++gpu) {
-      const bool mine = std::any_of(held.begin(), held.end(), [&](const NodeGpus& h) {
+      const bool mine = !site.topology.has(node, gpu) || std::any_of(held.begin(), held.end(), [&](const NodeGpus& h) {
         return h.node == node && std::find(h.gpus.begin(), h.gpus.end(), gpu) != h.gpus.end();
       });
       if (!mine && dice.roll(0, 2) > 0) gpus.gpus.push_back(gpu);
@@ -95,7 +97,7 @@ TEST_SUITE("schedule") {
       const ElasticJob job = job_on(*site, {{"n0", 0}, {"n0", 1}, {"n1", 0}});
       const auto remembered = VirtualJob::make(job, site, coefficients());
       REQUIRE(remembered);
-      auto idle = random_idle(dice, *site, remembered->held());
+      auto idle = random_idle(dice, remembered->site(), remembered->held());
       for (int look = 0; look < 6; ++look) {
         remembered->explore(idle, {});
         const auto fresh = VirtualJob::make(job, site, coefficients());
@@ -103,7 +105,7 @@ TEST_SUITE("schedule") {
         check_same(*remembered, *fresh);
         longer += fresh->prefixes().size() > 2;
         // One idle GPU goes, or all are dealt again.
-        if (dice.roll(0, 2) == 0) idle = random_idle(dice, *site, remembered->held());
+        if (dice.roll(0, 2) == 0) idle = random_idle(dice, remembered->site(), remembered->held());
         else if (!idle.empty()) idle.erase(idle.begin() + dice.roll(0, static_cast<int>(idle.size()) - 1));
       }
     }
@@ -117,12 +119,12 @@ TEST_SUITE("schedule") {
       const ElasticJob job = job_on(*site, {{"n0", 0}, {"n0", 1}});
       const auto remembered = VirtualJob::make(job, site, coefficients());
       for (int look = 0; look < 6; ++look) {
-        const auto idle = random_idle(dice, *site, remembered->held());
+        const auto idle = random_idle(dice, remembered->site(), remembered->held());
         remembered->explore(idle, {});
         auto all = remembered->held();
         all.insert(all.end(), idle.begin(), idle.end());
         std::map<std::pair<int, int>, int> left;
-        for (const Piece& piece : pieces_of(all, *site)) left[{piece.node, piece.type}] += piece.gpus;
+        for (const Piece& piece : pieces_of(all, remembered->site())) left[{piece.node, piece.type}] += piece.gpus;
         for (const PrefixPlan& prefix : remembered->prefixes()) {
           if (!prefix.plan.feasible()) continue;
           auto rest = left;
@@ -138,13 +140,13 @@ TEST_SUITE("schedule") {
     for (int round = 0; round < 60; ++round) {
       const auto site = site_of(dice, 8);
       const auto job = VirtualJob::make(job_on(*site, {{"n0", 0}, {"n0", 1}}), site, coefficients());
-      job->explore(random_idle(dice, *site, job->held()), {});
+      job->explore(random_idle(dice, job->site(), job->held()), {});
       const auto before = job->prefixes();
       for (std::size_t taken = 1; taken < before.size(); ++taken) {
         if (!before[taken].plan.feasible()) continue;
         job->apply(taken);
         CHECK(job->present().sketch == before[taken].plan.sketch);
-        CHECK(count_gpus(pieces_of(job->held(), *site)) == 2 + before[taken].gpus);
+        CHECK(count_gpus(pieces_of(job->held(), job->site())) == 2 + before[taken].gpus);
         REQUIRE(job->prefixes().size() == before.size() - taken);
         for (std::size_t i = 0; i < job->prefixes().size(); ++i)
           CHECK(job->prefixes()[i].gpus == before[taken + i].gpus - before[taken].gpus);
@@ -170,13 +172,13 @@ TEST_SUITE("schedule") {
         for (const std::vector<JobId>& without : {std::vector<JobId>{22}, {21, 22}, {20, 21, 22}, {20}}) {
           const auto kept = remembered->held_without(without);
           const auto now = remembered->shrunk_to(kept, kEffort);
-          const auto fresh =
-              shrink_plan(remembered->evaluator(), remembered->present().sketch, pieces_of(kept, *site), kEffort);
+          const auto fresh = shrink_plan(remembered->evaluator(), remembered->present().sketch,
+                                         pieces_of(kept, remembered->site()), kEffort);
           REQUIRE(now.has_value() == fresh.has_value());
           if (!now) continue;
           CHECK(now->sketch == fresh->sketch);
-          CHECK(fits(now->sketch, pieces_of(kept, *site)));
-          smaller += !fits(remembered->present().sketch, pieces_of(kept, *site));
+          CHECK(fits(now->sketch, pieces_of(kept, remembered->site())));
+          smaller += !fits(remembered->present().sketch, pieces_of(kept, remembered->site()));
         }
       };
       remembered->stack(kEffort);
@@ -185,7 +187,7 @@ TEST_SUITE("schedule") {
       const auto better = remembered->replanned({2, 4, 0, 1000});
       remembered->settle(better);
       look();
-      remembered->explore(random_idle(dice, *site, remembered->held()), {});
+      remembered->explore(random_idle(dice, remembered->site(), remembered->held()), {});
       if (remembered->prefixes().size() > 1 && remembered->prefixes()[1].plan.feasible()) remembered->apply(1);
       look();
     }
@@ -199,7 +201,7 @@ TEST_SUITE("schedule") {
       const ElasticJob job = job_on(*site, {{"n0", 2}, {"n0", 0}, {"n1", 3}});
       const auto virtual_job = VirtualJob::make(job, site, coefficients());
       auto available = virtual_job->held();
-      for (const NodeGpus& idle : random_idle(dice, *site, available)) {
+      for (const NodeGpus& idle : random_idle(dice, virtual_job->site(), available)) {
         const auto at =
             std::find_if(available.begin(), available.end(), [&](const NodeGpus& h) { return h.node == idle.node; });
         if (at == available.end()) available.push_back(idle);
@@ -207,14 +209,16 @@ TEST_SUITE("schedule") {
       }
       std::sort(available.begin(), available.end(),
                 [](const NodeGpus& a, const NodeGpus& b) { return a.node < b.node; });
-      for (const WorkingPlan& seed : symmetric_seeds(virtual_job->evaluator(), pieces_of(available, *site), 5)) {
+      for (const WorkingPlan& seed :
+           symmetric_seeds(virtual_job->evaluator(), pieces_of(available, virtual_job->site()), 5)) {
         const auto plan = materialize(virtual_job->problem(), seed.sketch, job, available);
         REQUIRE(plan);
         CHECK(validate(*plan, 12) == std::vector<std::string>{});
         CHECK(plan->ranks().front() == GpuId{"n0", 2});
-        CHECK(*sketch_of(*plan, *site) == seed.sketch);
+        CHECK(*sketch_of(*plan, virtual_job->site()) == seed.sketch);
       }
-      const auto same = materialize(virtual_job->problem(), *sketch_of(*job.plan, *site), job, virtual_job->held());
+      const auto same =
+          materialize(virtual_job->problem(), *sketch_of(*job.plan, virtual_job->site()), job, virtual_job->held());
       REQUIRE(same);
       CHECK(same->ranks() == job.plan->ranks());
     }

@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 
 #include "planner/core/waiting.hpp"
@@ -38,6 +39,44 @@ TEST_CASE("GPUs that a waiting job cannot have yet are lent until before its sta
   input.cluster.waiting = {{30, 8, 2, {}, {}}};
   CHECK(decide(input).empty());  // its start is unknown
   input.cluster.waiting = {{30, 8, 2, {}, input.now + 100}};
+  CHECK(decide(input).empty());
+}
+
+TEST_CASE("a job that Slurm starts later all the same keeps no GPUs, and takes none back") {
+  auto input = input_of({node("n1", 2), node("n2", 4)}, {job(10, "n1", {0, 1}, 4)});
+  input.cluster.waiting = {{30, 4, 1, {}, input.now + 3 * 3600}};
+  CHECK(decide(input).empty());  // n2 is kept for it
+  input.cluster.waiting.front().starts_later = true;
+  REQUIRE(decide(input).size() == 1);
+  CHECK(decide(input).at(0).acquire.at(0).lease_minutes == 60);
+  input.cluster.waiting.front().expected_start = input.now + 600;
+  CHECK(decide(input).at(0).acquire.at(0).lease_minutes == 8);
+
+  auto full = input_of({node("n1", 4), node("n2", 3)}, {grown()});
+  full.cluster.waiting = {{30, 2, 1, {}, full.now + 3 * 3600}};
+  CHECK(decide(full).at(0).kind == DecisionKind::shrink);
+  full.cluster.waiting.front().starts_later = true;
+  CHECK(decide(full).empty());
+}
+
+TEST_CASE("a job that starts later since no node has the room is unserved, so that room is made for it") {
+  auto input = input_of({node("n1", 4), node("n2", 4)}, {job(10, "n1", {0, 1})});
+  hold(input.cluster, {77, "n2", {0, 1}});
+  input.cluster.waiting = {{30, 4, 1, {}, input.now + 3 * 3600}};
+  input.cluster.waiting.front().starts_later = true;
+  CHECK(serve_waiting(input, {}).unserved.size() == 1);
+  input.cluster.waiting.front().gpus = 2;
+  CHECK(serve_waiting(input, {}).unserved.empty());
+}
+
+TEST_CASE("a job whose start Slurm does not tell keeps nobody from GPUs that Slurm would take back for it") {
+  auto input = input_of({node("n1", 2), node("n2", 4)}, {job(10, "n1", {0, 1}, 4)});
+  input.cluster.waiting = {{30, 8, 2, {}, {}}};
+  CHECK(decide(input).empty());
+  input.cluster.waiting.front().slurm_preempts = true;
+  REQUIRE(decide(input).size() == 1);
+  CHECK(decide(input).at(0).acquire.at(0).lease_minutes == 60);
+  input.cluster.waiting.front().left_to_slurm = true;  // which is about to choose extensions
   CHECK(decide(input).empty());
 }
 
@@ -336,4 +375,26 @@ TEST_CASE("an array that is left to Slurm takes what is idle, and no extension l
   CHECK(served.reclaims.empty());
   CHECK(served.unserved.empty());
   for (const Supply& supply : served.supplies) CHECK(supply.gpus.empty());  // the one idle GPU is kept for it
+}
+
+TEST_CASE("thousands of waiting jobs on thousands of nodes are served in a moment") {
+  constexpr int kNodes = 2048, kWaiting = 5000;
+  std::vector<NodeView> nodes;
+  std::vector<std::string> names;
+  for (int n = 0; n < kNodes; ++n) {
+    names.push_back("n" + std::to_string(10000 + n));
+    nodes.push_back(node(names.back(), 8));
+    std::fill(nodes.back().gpu_owner.begin(), nodes.back().gpu_owner.end(), JobId{1});
+  }
+  auto input = input_of(std::move(nodes), {job(10, names.front(), {0, 1})});
+  const NodeList all = names;
+  for (int w = 0; w < kWaiting; ++w)
+    input.cluster.waiting.push_back({static_cast<JobId>(100 + w), 8, 1, all, {}, static_cast<double>(w)});
+  const auto begin = std::chrono::steady_clock::now();
+  const WaitingPlan plan = serve_waiting(input, {});
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  CHECK(plan.unserved.size() == kWaiting);
+  CHECK(plan.unserved.front().job.only_nodes.identity() == all.identity());
+  MESSAGE("5,000 jobs on 2,048 nodes: ", seconds, " s");
+  CHECK(seconds < 20);
 }

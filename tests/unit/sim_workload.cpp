@@ -218,4 +218,42 @@ TEST_SUITE("sim") {
     CHECK(sized.size() < jobs.size());
     for (const JobId id : sized) CHECK(kinds[jobs[id - 1].kind].gpus() == size);
   }
+
+  TEST_CASE("the movable share is a share of the elastic jobs, and changes nothing else") {
+    const auto kinds = paper();
+    const auto trace = trace_of(400);
+    sim::WorkloadOptions options;
+    const auto make = [&](double movable, double elastic = 1) {
+      options.movable_share = movable;
+      options.elastic_share = elastic;
+      return sim::make_workload(trace, kinds, 64, options).jobs;
+    };
+    const auto movable = [](const std::vector<sim::SimulatedJob>& jobs) {
+      std::set<JobId> ids;
+      for (const auto& job : jobs)
+        if (job.movable) ids.insert(job.id);
+      return ids;
+    };
+    const auto none = make(0), half = make(0.5);
+    CHECK(movable(none).empty());
+    CHECK(movable(make(1)).size() == none.size());
+    CHECK(static_cast<double>(movable(half).size()) ==
+          doctest::Approx(0.5 * static_cast<double>(none.size())).epsilon(0.2));
+    const auto fifth = movable(make(0.2)), halves = movable(half);
+    CHECK(std::includes(halves.begin(), halves.end(), fifth.begin(), fifth.end()));
+    for (std::size_t i = 0; i < none.size(); ++i) {
+      CHECK(none[i].submit == half[i].submit);
+      CHECK(none[i].kind == half[i].kind);
+      CHECK(none[i].iterations == half[i].iterations);
+      CHECK(none[i].time_limit == half[i].time_limit);
+    }
+    std::set<JobId> elastic;
+    const auto some = make(0.5, 0.5);
+    for (const auto& job : some)
+      if (job.elastic) elastic.insert(job.id);
+    const auto both = movable(some);
+    CHECK_FALSE(both.empty());
+    CHECK(std::includes(elastic.begin(), elastic.end(), both.begin(), both.end()));
+    CHECK(movable(make(1, 0)).empty());
+  }
 }

@@ -141,7 +141,7 @@ TEST_CASE("every key of every section is read") {
       "[data]\npath = \"tokens.bin\"\nformat = \"uint32\"\nvalidation = \"v\"\nvalidate_every = 5\n"
       "validation_samples = 16\n"
       "[checkpoint]\ndirectory = \"c\"\nevery = 3\nkeep = 4\nresume = false\n[recovery]\nsnapshot_steps = 50\n"
-      "[metrics]\npath = \"m\"\nprogress_every = 2\npeak_tflops = 1.5\n[profile]\nevery = 9\ndense = 8\n"
+      "[metrics]\npath = \"m\"\nprogress_every = 2\npeak_tflops = 1.5\n[profile]\nevery = 9\ndense = 8\nlinks = 60\n"
       "[handoff]\nmethod = \"overlap\"\nearly = false\n[device]\ngflops = 0.25\n");
   const Config config = load_config(file.path_);
   CHECK(config.model.key_value_heads == 2);
@@ -165,6 +165,7 @@ TEST_CASE("every key of every section is read") {
   CHECK(config.metrics.peak_tflops == 1.5);
   CHECK(config.profile.every == 9);
   CHECK(config.profile.dense == 8);
+  CHECK(config.profile.links == 60);
   CHECK(config.handoff.method == HandoffMethod::overlap);
   CHECK_FALSE(config.handoff.early);
   CHECK(config.device.gflops == 0.25);
@@ -215,6 +216,8 @@ TEST_CASE("words, truth values and dependent keys are checked") {
         "FILE:11: checkpoint.resume: must be true or false, not string");
   CHECK(complaint(changed("[data]", "[metrics]\npeak = 3\n[data]")) ==
         "FILE:11: metrics.peak: unknown key; remove it or correct its name");
+  CHECK(complaint(changed("[data]", "[profile]\nlinks = 1801\n[data]")).rfind("FILE:11: profile.links: is 1801", 0) ==
+        0);
   CHECK(complaint(changed("[data]", "[profile]\nevery = -1\n[data]")).rfind("FILE:11: profile.every: is -1", 0) == 0);
 }
 

@@ -114,6 +114,38 @@ TEST_CASE("1f1b keeps at most as many micro-batches in flight as stages remain")
   }
 }
 
+TEST_CASE("a message is received one computation before the one that needs it, and no lane's order changes") {
+  const Schedule steady = make_schedule(make_layout(pipeline_of({{"a", 0}, {"a", 1}}, 2, 3), 2), named("1f1b"));
+  const std::vector<Op>& last = steady.ranks[1];
+  // The second micro-batch travels while the first one is worked on; the third while the second goes back.
+  const auto first = [&](OpKind kind, int m) { return place(last, of_kind(last, kind, m).front()); };
+  CHECK(first(OpKind::receive_activation, 1) < first(OpKind::backward, 0));
+  CHECK(first(OpKind::receive_activation, 1) > first(OpKind::forward, 0));
+  CHECK(first(OpKind::receive_activation, 2) < first(OpKind::backward, 1));
+
+  std::mt19937 random(8);
+  int ahead = 0;
+  for (int round = 0; round < 200; ++round) {
+    const Schedule schedule = make_schedule(make_layout(any_plan(random, 6), 6), any_options(random));
+    for (const std::vector<Op>& ops : schedule.ranks) {
+      for (std::size_t i = 0; i < ops.size(); ++i) {
+        if (ops[i].kind != OpKind::receive_activation && ops[i].kind != OpKind::receive_gradient) continue;
+        const OpKind wanted = ops[i].kind == OpKind::receive_activation ? OpKind::forward : OpKind::backward;
+        std::set<std::tuple<OpKind, int, int>> between;  // computations before the one that needs it
+        std::size_t j = i + 1;
+        for (; ops[j].kind != wanted || ops[j].chunk != ops[i].chunk || ops[j].micro_batch != ops[i].micro_batch; ++j) {
+          if (ops[j].chunk >= 0 && !is_send(ops[j].kind) && !is_receive(ops[j].kind))
+            between.emplace(ops[j].kind, ops[j].chunk, ops[j].micro_batch);
+          REQUIRE((!is_send(ops[j].kind) || lane_of(ops[j]) != lane_of(ops[i])));
+        }
+        CHECK(between.size() <= 2);  // backward and weight gradient of one
+        ahead += !between.empty();
+      }
+    }
+  }
+  CHECK(ahead > 200);
+}
+
 TEST_CASE("samples are dealt to the neighbours that own them") {
   const Schedule schedule = ragged();
   const std::vector<Op> sends = of_kind(schedule.ranks[2], OpKind::send_activation, 0);  // samples 1 and 2

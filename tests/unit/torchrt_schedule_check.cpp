@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "tests/unit/torchrt_plans.hpp"
 #include "tests/unit/torchrt_schedule_cases.hpp"
+#include "torchrt/schedule/lane_queues.hpp"
 
 using namespace espalier;
 using namespace espalier::torchrt;
@@ -125,16 +127,94 @@ TEST_CASE("the checker finds work that comes before what it needs") {
 }
 
 TEST_CASE("the checker finds a deadlock and says who waits") {
+  Schedule schedule = make_schedule(make_layout(pipeline_of({{"a", 0}, {"a", 1}}, 2, 1), 2), {});
+  std::vector<Op>& ops = schedule.ranks[0];
+  // The rank goes back, which needs its gradient, before it sends the activation.
+  const auto first = [&](OpKind kind) {
+    return std::find_if(ops.begin(), ops.end(), [&](const Op& op) { return op.kind == kind; });
+  };
+  const auto activation = first(OpKind::send_activation);
+  std::rotate(activation, activation + 1, first(OpKind::backward) + 1);
+  const auto backward = first(OpKind::backward) - ops.begin();
+  const std::vector<std::string> problems = check(schedule);
+  REQUIRE_FALSE(problems.empty());
+  CAPTURE(problems[0]);
+  CHECK(problems[0].find("rank 0, operation " + std::to_string(backward) + " (backward 0") == 0);
+  CHECK(problems[0].find("waits for ever") != std::string::npos);
+}
+
+TEST_CASE("the checker refuses a gradient's receive before its forward") {
   Schedule schedule = every_kind();
   std::vector<Op>& ops = schedule.ranks[0];
-  // The rank asks for a gradient of the first micro-batch before it sends the activation.
   const auto gradient =
       std::find_if(ops.begin(), ops.end(), [](const Op& op) { return op.kind == OpKind::receive_gradient; });
   std::rotate(ops.begin(), gradient, gradient + 1);
   const std::vector<std::string> problems = check(schedule);
   REQUIRE_FALSE(problems.empty());
   CHECK(problems[0].find("rank 0, operation 0 (receive gradient 0") == 0);
-  CHECK(problems[0].find("waits for ever") != std::string::npos);
+  CHECK(problems[0].find("no forward came before") != std::string::npos);
+}
+
+TEST_CASE("a message is late for nobody who does not need it: receives do not wait") {
+  // Both stages ask for the second micro-batch's message before they work on the first.
+  Plan plan = pipeline_of({{"a", 0}, {"a", 1}}, 2, 2);
+  ScheduleOptions options;
+  options.name = "gpipe";
+  Schedule schedule = make_schedule(make_layout(plan, 2), options);
+  std::vector<Op>& ops = schedule.ranks[1];
+  const auto second = std::find_if(ops.begin(), ops.end(), [](const Op& op) {
+    return op.kind == OpKind::receive_activation && op.micro_batch == 1;
+  });
+  std::rotate(ops.begin() + 1, second, second + 1);
+  CHECK(check(schedule).empty());
+  std::swap(ops[0], ops[1]);  // the lane brings the first one first
+  CHECK_FALSE(check(schedule).empty());
+}
+
+TEST_CASE("a lane of a rank does one transfer after the other, each with its peer") {
+  const auto transfer = [](OpKind kind, int peer, bool returns) {
+    Op op{kind};
+    op.peer = peer;
+    op.chunk = kind == OpKind::send_activation ? 0 : 1;
+    op.micro_batch = 0;
+    op.count = 1;
+    op.returns = returns;
+    return op;
+  };
+  using Arrivals = std::vector<LaneQueues::Arrival>;
+  const auto arrived = [](const Arrivals& arrivals, int rank, std::size_t place) {
+    return arrivals.size() == 1 && arrivals[0].rank == rank && arrivals[0].place == place && arrivals[0].matches;
+  };
+  // Two ranks that send to each other before they receive: for ever in one lane, and well in two.
+  for (const bool returns : {false, true}) {
+    const std::vector<std::vector<Op>> lists = {
+        {transfer(OpKind::send_activation, 1, false), transfer(OpKind::receive_activation, 1, returns)},
+        {transfer(OpKind::send_activation, 0, returns), transfer(OpKind::receive_activation, 0, false)}};
+    LaneQueues apart(lists, Messages::apart);  // MPI: well in one lane, too
+    CHECK(apart.begin(0, 0).size() + apart.begin(0, 1).size() == 0);
+    CHECK(apart.begin(1, 0).size() + apart.begin(1, 1).size() == 2);
+    CHECK(apart.left().empty());
+    LaneQueues lanes(lists, Messages::queues);
+    CHECK(lanes.begin(0, 0).empty());
+    CHECK(lanes.begin(0, 1).empty());
+    CHECK(lanes.begin(1, 0).size() == (returns ? 1 : 0));
+    CHECK(lanes.begin(1, 1).size() == (returns ? 1 : 0));
+    CHECK(lanes.left().size() == (returns ? 0 : 2));
+  }
+  // A transfer behind another one begins when that is done.
+  const std::vector<std::vector<Op>> line = {
+      {transfer(OpKind::send_activation, 1, false)},
+      {transfer(OpKind::receive_activation, 0, false), transfer(OpKind::send_activation, 2, false)},
+      {transfer(OpKind::receive_activation, 1, false)}};
+  LaneQueues lanes(line, Messages::queues);
+  CHECK(lanes.begin(2, 0).empty());
+  CHECK(lanes.begin(1, 0).empty());
+  CHECK(lanes.begin(1, 1).empty());
+  const Arrivals both = lanes.begin(0, 0);
+  REQUIRE(both.size() == 2);
+  CHECK(arrived({both[0]}, 1, 0));
+  CHECK(arrived({both[1]}, 2, 0));
+  CHECK(lanes.left().empty());
 }
 
 TEST_CASE("the checker finds reductions and TP work in different orders on the members of a group") {

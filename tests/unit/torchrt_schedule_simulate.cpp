@@ -74,6 +74,17 @@ TEST_CASE("a slow message delays its receiver alone") {
   CHECK(simulation.busy[0] == doctest::Approx(1));
 }
 
+TEST_CASE("a message travels while its receiver computes") {
+  // The second micro-batch leaves at 2 s and takes 3 s, as the last stage goes back through the first from 6 to 9 s.
+  const Durations durations = [](int rank, const Op& op) {
+    if (op.kind == OpKind::send_activation) return 3.0;
+    if (op.kind == OpKind::forward) return rank == 0 ? 1.0 : 2.0;
+    return op.kind == OpKind::backward && rank == 1 ? 3.0 : 0.0;
+  };
+  const Simulation simulation = simulate(even_pipeline(2, 2, "1f1b"), durations);
+  CHECK(simulation.makespan == doctest::Approx(4 + 2 * (2 + 3)));
+}
+
 TEST_CASE("the simulation of any plan ends, and no rank is busy longer than the step") {
   std::mt19937 random(17);
   for (int round = 0; round < 100; ++round) {

@@ -20,7 +20,7 @@ Layout layout_of(int micro_batches) {
 
 std::string refusal(const std::string& csv, int micro_batches) {
   try {
-    (void)sent_lists(csv, layout_of(micro_batches), {});
+    (void)sent_lists(csv, layout_of(micro_batches), {}, Messages::queues);
   } catch (const Error& error) {
     return error.what();
   }
@@ -31,7 +31,7 @@ std::string refusal(const std::string& csv, int micro_batches) {
 
 TEST_CASE("sent lists: sound ones of the plan's shape are taken as they are") {
   const pipeline::Schedule lists = pipeline::generate("zb-h1", {2, 4, 1});
-  CHECK(*sent_lists(pipeline::write_csv(lists), layout_of(4), {}) == lists);
+  CHECK(*sent_lists(pipeline::write_csv(lists), layout_of(4), {}, Messages::queues) == lists);
 }
 
 TEST_CASE("sent lists: others are refused with a reason") {

@@ -144,6 +144,9 @@ TEST_CASE("[health] is read, and refused by name") {
   CHECK(config.health_command == "/usr/sbin/check");
   CHECK(config.health_timeout_seconds == 5);
   CHECK(config.health_valid_minutes == 1.5);
+  CHECK(config.health_gpu_errors);
+  CHECK_FALSE(load_config(File("[health]\ngpu_errors = false\n").path).health_gpu_errors);
+  CHECK(refusal("[health]\ngpu_errors = \"no\"\n") == ":2: health.gpu_errors: must be true or false");
   CHECK(load_config(File("[health]\ncommand = \"\"\n").path).health_command.empty());
   CHECK(refusal("[health]\ncommand = \"check -a\"\n") ==
         ":2: health.command: must be the whole path of a program, without arguments");
@@ -179,17 +182,19 @@ TEST_CASE("every key of the scheduler is read, and has a default") {
   CHECK(defaults.trade == 2);
   CHECK(defaults.least_gain == 1.02);
   CHECK(defaults.idle_seconds == 300);
+  CHECK(espalier::wire::scheduler_options(defaults).idle_forecast == espalier::IdleForecastLimits{});
   CHECK(defaults.reclaim);
   CHECK(defaults.policy == "espalier");
   const File file(
       "[planner]\nlambda = 8\ntrade = 3\nhysteresis = 0.25\nleast_gain = 1.5\nidle_seconds = 60\nreclaim = false\n"
-      "policy = \"suika\"\n");
+      "idle_forecast = false\npolicy = \"suika\"\n");
   const auto config = load_config(file.path);
   CHECK(config.lambda == 8);
   CHECK(config.hysteresis == 0.25);
   CHECK(config.trade == 3);
   CHECK(config.least_gain == 1.5);
   CHECK(config.idle_seconds == 60);
+  CHECK_FALSE(espalier::wire::scheduler_options(config).idle_forecast);
   CHECK_FALSE(config.reclaim);
   CHECK(config.policy == "suika");
 }
@@ -238,6 +243,7 @@ TEST_CASE("a wrong key of the scheduler names file, line and key") {
   CHECK(refusal("[planner]\nleast_gain = 0.9\n") == ":2: planner.least_gain: must be between 1.000000 and 10.000000");
   CHECK(refusal("[planner]\nidle_seconds = -5\n") ==
         ":2: planner.idle_seconds: must be between 0.000000 and 31536000.000000");
+  CHECK(refusal("[planner]\nidle_forecast = 600\n") == ":2: planner.idle_forecast: must be true or false");
   CHECK(refusal("[planner]\nreclaim = 1\n") == ":2: planner.reclaim: must be true or false");
   CHECK(refusal("[planner]\npolicy = 1\n") == ":2: planner.policy: must be a string");
   CHECK(refusal("[planner]\npolicy = \"nearest\"\n") ==

@@ -6,6 +6,7 @@
 #include "planner/wire/event.hpp"
 #include "planner/wire/keeper_messages.hpp"
 #include "planner/wire/messages.hpp"
+#include "planner/wire/rank_messages.hpp"
 
 using namespace espalier;
 using namespace espalier::wire;
@@ -237,6 +238,22 @@ TEST_CASE("datagram events are of one exact form") {
        {"", "ESP1", "ESP2 x", "ESP1 Name", "ESP1 name key", "ESP1 name k=1 k=2", "ESP1 name k=\n", "ESP1 name =1"})
     CHECK_THROWS_AS(parse_event(text), Error);
   CHECK_THROWS_AS(parse_event("ESP1 name k=" + std::string(2000, 'x')), Error);
+}
+
+TEST_CASE("a rank server's hello carries the faults of GPUs, and none where an older one says nothing of them") {
+  Frame hello = to_frame(RankServerHello{7, "n1", 12, {{3, "(0000:41:00.0): its driver has lost it"}}});
+  const auto faults = from_frame<RankServerHello>(hello).gpu_faults;
+  REQUIRE(faults.size() == 1);
+  CHECK(faults[0].gpu == 3);
+  CHECK(faults[0].text == "(0000:41:00.0): its driver has lost it");
+  Frame broken = hello;
+  broken.body["gpu_faults"][0].erase("text");
+  CHECK_THROWS_AS(from_frame<RankServerHello>(broken), Error);
+  broken = hello;
+  broken.body["gpu_faults"] = "all";
+  CHECK_THROWS_AS(from_frame<RankServerHello>(broken), Error);
+  hello.body.erase("gpu_faults");
+  CHECK(from_frame<RankServerHello>(hello).gpu_faults.empty());
 }
 
 TEST_CASE("a keeper's hello carries what an earlier launcher has sent it, and nothing where there was none") {

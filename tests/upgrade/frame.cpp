@@ -19,9 +19,9 @@ namespace espalier::wire {
 namespace {
 
 // Objects by the name of the field that holds them. Others may be maps, whose keys are names of nodes or phases.
-constexpr std::array<std::string_view, 13> kWithFields{"job",      "decision",   "plan",    "source", "model",
-                                                       "setting",  "parallel",   "profile", "stages", "replicas",
-                                                       "holdings", "candidates", "acquire"};
+constexpr std::array<std::string_view, 14> kWithFields{"gpu_faults", "job",      "decision",   "plan",    "source",
+                                                       "model",      "setting",  "parallel",   "profile", "stages",
+                                                       "replicas",   "holdings", "candidates", "acquire"};
 
 void add_fields(Json& value, bool here) {
   if (value.is_array())

@@ -1,5 +1,8 @@
 #include "torchrt/checkpoint/snapshot.hpp"
 
+#include <new>
+#include <utility>
+
 namespace espalier::torchrt {
 
 namespace {
@@ -18,6 +21,23 @@ std::size_t place(const StateLayout& state, StateKind kind, std::int64_t first) 
   return 0;
 }
 
+constexpr std::size_t kPage = 4096;
+
+// The part's values, `count` of them. They are pinned when they are used for the second time: that takes longer than it
+// saves once.
+float* room(SnapshotPart& part, std::size_t count, Device& device) {
+  const std::size_t bytes = (count * sizeof(float) + kPage - 1) / kPage * kPage;
+  if (part.count != count) {
+    part = {};
+    part.values.reset(static_cast<float*>(std::aligned_alloc(kPage, bytes)));
+    if (!part.values) throw std::bad_alloc();
+    part.count = count;
+  } else if (!std::exchange(part.used, true)) {
+    part.pinned = device.pin(part.values.get(), bytes);
+  }
+  return part.values.get();
+}
+
 bool written_here(const TensorSpec& tensor, const UnitSpec& unit) {
   if (tensor.replicated() && unit.tp_rank != 0) return false;
   return !tensor.tied || unit.unit == 0;
@@ -33,10 +53,10 @@ void take_snapshot(const std::vector<UnitState>& units, const RankLayout& layout
     if (share.count == 0) continue;
     for (const StateKind kind : kStateKinds) {
       if (snapshot.memory.size() == next) snapshot.memory.emplace_back();
-      std::vector<float>& copy = snapshot.memory[next++];
-      copy.resize(static_cast<std::size_t>(share.count));
-      device.to_host(copy.data(), static_cast<const char*>(unit.memory) + place(unit.state, kind, share.first),
-                     copy.size() * sizeof(float));
+      const auto count = static_cast<std::size_t>(share.count);
+      float* const copy = room(snapshot.memory[next++], count, device);
+      device.to_host_later(copy, static_cast<const char*>(unit.memory) + place(unit.state, kind, share.first),
+                           count * sizeof(float));
       for (const TensorSpec& tensor : unit.spec->tensors) {
         if (!written_here(tensor, *unit.spec)) continue;
         const auto offset = static_cast<std::int64_t>(tensor.offset);
@@ -48,10 +68,11 @@ void take_snapshot(const std::vector<UnitState>& units, const RankLayout& layout
                                    tensor.rows,
                                    tensor.columns,
                                    {held.first - offset, held.count},
-                                   copy.data() + (held.first - share.first)});
+                                   copy + (held.first - share.first)});
       }
     }
   }
+  device.finish_copies();
 }
 
 }  // namespace espalier::torchrt

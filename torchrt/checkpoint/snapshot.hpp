@@ -1,6 +1,8 @@
 // One rank's part of a checkpoint, copied at a step's boundary so that training can go on.
 #pragma once
 
+#include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,9 +31,21 @@ struct SnapshotSlice {
   const float* values = nullptr;
 };
 
+// Whole pages: two parts on one could not both be pinned.
+struct SnapshotPart {
+  struct Free {
+    void operator()(float* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<float[], Free> values;
+  std::size_t count = 0;
+  bool used = false;  // by an earlier checkpoint
+  // While the device copies to it by itself (Device::pin()). Destroyed before `values`.
+  std::shared_ptr<void> pinned;
+};
+
 // Movable. It owns the memory into which its slices point.
 struct Snapshot {
-  std::vector<std::vector<float>> memory;
+  std::vector<SnapshotPart> memory;
   std::vector<SnapshotSlice> slices;
 };
 

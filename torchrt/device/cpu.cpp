@@ -61,14 +61,15 @@ class CpuDevice : public Device {
     return std::make_unique<MemfdAllocation>(std::move(fd), bytes);
   }
 
-  void copy(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void copy_runs(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t run,
                  std::size_t count) override {
     for (std::size_t i = 0; i < count; ++i)
       std::memcpy(static_cast<char*>(to) + i * to_stride, static_cast<const char*>(from) + i * from_stride, run);
   }
+  void finish_copies() override {}
   void wait() override {}
   void to_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
+  void to_host_later(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   void to_host_beside(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }
   std::shared_ptr<void> pin(void*, std::size_t) override { return nullptr; }
   void from_host(void* to, const void* from, std::size_t bytes) override { std::memcpy(to, from, bytes); }

@@ -20,6 +20,9 @@ namespace {
 
 constexpr int kStarts = 5;
 constexpr std::chrono::milliseconds kBetweenStarts{300};
+// The stream on which torch computes. What a copy reads is ready when its turn comes, and the lanes of messages wait
+// for this stream.
+constexpr cudaStream_t kCopies = nullptr;
 
 CUmemAllocationProp properties(int index) {
   CUmemAllocationProp wanted{};
@@ -183,20 +186,17 @@ class CudaDevice : public Device {
 
   bool adopts() const override { return descriptors_; }
 
-  void copy(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
   void copy_runs(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t run,
                  std::size_t count) override {
-    if (count == 1) return transfer(to, from, run);
-    if (std::max(to_stride, from_stride) <= most_stride_) {
-      must_run(::cudaMemcpy2D(to, to_stride, from, from_stride, run, count, cudaMemcpyDefault), "copying state");
-    } else {  // there are few runs when they are so far apart
-      for (std::size_t i = 0; i < count; ++i)
-        must_run(::cudaMemcpyAsync(static_cast<char*>(to) + i * to_stride,
-                                   static_cast<const char*>(from) + i * from_stride, run, cudaMemcpyDefault, nullptr),
-                 "copying state");
-    }
-    must_run(::cudaDeviceSynchronize(), "copying state");
+    if (count > 1 && std::max(to_stride, from_stride) <= most_stride_)
+      return must_run(::cudaMemcpy2DAsync(to, to_stride, from, from_stride, run, count, cudaMemcpyDefault, kCopies),
+                      "copying state");
+    for (std::size_t i = 0; i < count; ++i)  // one, or few: they are far apart
+      must_run(::cudaMemcpyAsync(static_cast<char*>(to) + i * to_stride,
+                                 static_cast<const char*>(from) + i * from_stride, run, cudaMemcpyDefault, kCopies),
+               "copying state");
   }
+  void finish_copies() override { must_run(::cudaStreamSynchronize(kCopies), "copying state"); }
   void wait() override { must_run(::cudaDeviceSynchronize(), "waiting for the GPU"); }
   void check() const override {
     must_run(::cudaSetDevice(index_), "choosing a GPU");  // each thread has its own current GPU
@@ -206,6 +206,9 @@ class CudaDevice : public Device {
   }
   bool nearly_full() const override { return gpu_nearly_full(); }
   void to_host(void* to, const void* from, std::size_t bytes) override { transfer(to, from, bytes); }
+  void to_host_later(void* to, const void* from, std::size_t bytes) override {
+    must_run(::cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, kCopies), "copying state");
+  }
   void to_host_beside(void* to, const void* from, std::size_t bytes) override {
     must_run(::cudaSetDevice(index_), "choosing a GPU");  // each thread has its own current GPU
     const Stream beside;
@@ -214,7 +217,10 @@ class CudaDevice : public Device {
   }
   std::shared_ptr<void> pin(void* host, std::size_t bytes) override {
     if (::cudaHostRegister(host, bytes, cudaHostRegisterPortable) == cudaSuccess)
-      return {host, [](void* memory) { ::cudaHostUnregister(memory); }};
+      return {host, [index = index_](void* memory) {
+                ::cudaSetDevice(index);  // in a thread that had none, CUDA would begin to use GPU 0
+                ::cudaHostUnregister(memory);
+              }};
     ::cudaGetLastError();  // not an error: copies only take longer
     return nullptr;
   }

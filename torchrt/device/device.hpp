@@ -39,10 +39,13 @@ class Device {
   // True: adopted memory outlives the process that allocated it. False: it must be copied while
   // that process lives.
   virtual bool adopts() const { return true; }
-  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
-  // Copies `count` runs of `run` bytes. A stride is the distance between the starts of two runs.
+  // Copies `count` runs of `run` bytes. A stride is the distance between the starts of two runs. On a GPU the copy may
+  // begin after this returns. What torch computes later, and messages of a transport that are begun later, wait for it;
+  // for the host, other processes and to_host_beside() call finish_copies().
   virtual void copy_runs(void* to, std::size_t to_stride, const void* from, std::size_t from_stride, std::size_t run,
                          std::size_t count) = 0;
+  // Waits for what copy_runs() and to_host_later() have begun.
+  virtual void finish_copies() = 0;
   // Waits until all work on the device is done, on all streams.
   virtual void wait() = 0;
   // Asks the device for its own error, without waiting for its work. A library's error may hide it. Throws DeviceError
@@ -51,6 +54,8 @@ class Device {
   // So little memory is free that this is why a call of a library failed, whatever the library says. Any thread.
   virtual bool nearly_full() const { return false; }
   virtual void to_host(void* to, const void* from, std::size_t bytes) = 0;
+  // As to_host(), but the copy may go on until finish_copies(). Worth it where `to` was given to pin().
+  virtual void to_host_later(void* to, const void* from, std::size_t bytes) = 0;
   // As to_host(), but from any thread, and without waiting for the work on the device.
   virtual void to_host_beside(void* to, const void* from, std::size_t bytes) = 0;
   // Lets the device write to this host memory by itself, which speeds up copies to it. Lasts until

@@ -249,6 +249,7 @@ std::int64_t Arrival::play(const std::vector<CopyOperation>& copies) {
                         from.count);
       bytes += static_cast<std::int64_t>(from.bytes());
     }
+  device_.finish_copies();  // other ranks may read them next
   return bytes;
 }
 

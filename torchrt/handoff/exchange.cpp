@@ -44,7 +44,10 @@ ExchangeStages::ExchangeStages(Device& device, const std::vector<MessageOperatio
 std::shared_ptr<Allocation> ExchangeStages::take(Pool& pool, std::size_t bytes) {
   for (std::shared_ptr<Allocation>& stage : pool)
     if (stage.use_count() == 1) {
-      if (stage->bytes() < bytes) stage = device_.allocate(bytes, "espalier-stage");
+      if (stage->bytes() < bytes) {
+        device_.finish_copies();  // one from the old stage may still be under way
+        stage = device_.allocate(bytes, "espalier-stage");
+      }
       return stage;
     }
   if (pool.size() == kWindow) return nullptr;
@@ -67,6 +70,7 @@ class Exchange {
   std::vector<std::size_t> run() {
     for (; begun_ < operations_.size(); ++begun_) operations_[begun_].sends ? send(begun_) : receive(begun_);
     while (oldest_ < operations_.size()) finish(oldest_++);
+    device_.finish_copies();
     std::vector<std::size_t> damaged;
     if (checks_) damaged = compare_checksums();
     transport_.drain();
@@ -151,9 +155,10 @@ class Exchange {
     Receive receive = std::move(receives_[i]);
     receives_[i] = {};
     if (!receive.pending) return;
-    receive.pending->wait();
-    // On a GPU wait() only orders later work of the GPU, so the host polls.
+    // On a GPU wait() only orders later work of the GPU. It comes last: behind a message that never comes, nothing that
+    // waits for the GPU would end.
     for (Backoff backoff; !receive.pending->poll(); backoff.pause()) transport_.poll();
+    receive.pending->wait();
     --under_way_;
     note_checksum(i, receive.data);
     char* const memory = memory_of_(operations_[i].memory);

@@ -266,8 +266,10 @@ void Compute::begin_evaluation() {
 }
 
 Buffer Compute::input(int chunk, int micro_batch, int first, int count) {
-  return state_->part(state_->micro_batches[{chunk, micro_batch}].input, state_->chunk(chunk).first_unit - 1, first,
-                      count);
+  return guarded(*state_->device, "making room for activations", [&] {
+    return state_->part(state_->micro_batches[{chunk, micro_batch}].input, state_->chunk(chunk).first_unit - 1, first,
+                        count);
+  });
 }
 
 void Compute::forward(int chunk, int micro_batch, std::uint64_t first_sample, const Batch& batch) {
@@ -294,8 +296,10 @@ Slice Compute::output(int chunk, int micro_batch, int first, int count) {
 }
 
 Buffer Compute::output_gradient(int chunk, int micro_batch, int first, int count) {
-  return state_->part(state_->micro_batches[{chunk, micro_batch}].output_gradient, state_->chunk(chunk).last_unit(),
-                      first, count);
+  return guarded(*state_->device, "making room for gradients", [&] {
+    return state_->part(state_->micro_batches[{chunk, micro_batch}].output_gradient, state_->chunk(chunk).last_unit(),
+                        first, count);
+  });
 }
 
 void Compute::backward(int micro_batch, int unit) {

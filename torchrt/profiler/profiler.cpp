@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "planner/core/model/step_statistics.hpp"
 #include "torchrt/device/driver_version.hpp"
@@ -36,11 +37,12 @@ constexpr std::size_t kSync = kFigures.size(), kSpread = kSync + 1, kWidth = kSp
 
 }  // namespace
 
-Profiler::Profiler(const Config& config, World& world, const Device& device, RankState& state)
+Profiler::Profiler(const Config& config, World& world, Device& device, RankState& state)
     : config_(config),
       world_(world),
       state_(state),
       recorder_(make_timeline(device)),
+      links_(config.profile.every > 0 ? config.profile.links : 0, world, device, state),
       driver_(device.kind() == DeviceKind::cuda ? driver_version() : "") {}
 
 bool Profiler::wanted(std::int64_t step) const {
@@ -84,6 +86,10 @@ std::optional<Profile> Profiler::after(std::int64_t step) {
   return profile;
 }
 
+void Profiler::look_at_links() {
+  if (reported_) links_.at(*std::exchange(reported_, std::nullopt));
+}
+
 void Profiler::stop() {
   measuring_ = false;
   state_.observe(nullptr, nullptr);
@@ -95,6 +101,7 @@ void Profiler::begin_anew(bool sent) {
   measuring_ = dense_ = false;
   samples_ = StepSamples();
   first_ = densely_ = 0;
+  links_.begin_anew();
 }
 
 void Profiler::collect() {
@@ -155,6 +162,7 @@ std::optional<Profile> Profiler::gather(const ReplicaProfile& own, std::int64_t 
     mine[kSpread] = own.spread.value_or(0);
   }
   world_.sum(all);
+  reported_ = all.back();
   double spread = 0;
   for (std::size_t r = 0; r < replicas.size(); ++r) spread = std::max(spread, all[r * kWidth + kSpread]);
   if (spread <= kCalmSpread || (densely_ >= config_.profile.dense && all.back() >= kLeastSeconds)) dense_ = false;

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "planner/core/model/profile.hpp"
+#include "torchrt/profiler/link_looks.hpp"
 #include "torchrt/profiler/op_recorder.hpp"
 #include "torchrt/profiler/step_samples.hpp"
 #include "torchrt/rank_state.hpp"
@@ -25,12 +26,17 @@ namespace espalier::torchrt {
 // For one thread. The references must outlive it. Throws Error.
 class Profiler {
  public:
-  Profiler(const Config& config, World& world, const Device& device, RankState& state);
+  Profiler(const Config& config, World& world, Device& device, RankState& state);
 
   // Call them around every step of Executor::run(). `after` returns a profile on rank 0 after
   // measured steps.
   void before(std::int64_t step);
   std::optional<Profile> after(std::int64_t step);
+  // Beside the generation before, when this one is rehearsed (LinkLooks::begin()). Collective.
+  void begin_links(bool look_now) { links_.begin(look_now); }
+  // After after(), when the step's time was taken: looks at the links if it is time. Collective.
+  void look_at_links();
+  const LinkLook& links() const { return links_.newest(); }
   // Between two steps, when the plan has changed: measures as at the start of a generation. `sent`: it runs lists that
   // came with it. Their memory is not told: who reads a profile takes it for that of the plan's schedule.
   void begin_anew(bool sent = false);
@@ -47,12 +53,14 @@ class Profiler {
   World& world_;
   RankState& state_;
   OpRecorder recorder_;
+  LinkLooks links_;
   StepSamples samples_;
   std::string driver_;
   std::int64_t first_ = 0;  // first step of this generation; 0: none yet
   std::chrono::steady_clock::time_point began_;
   bool dense_ = false;
-  std::int64_t densely_ = 0;  // steps measured in the dense part
+  std::optional<double> reported_;  // seconds since the first step, when a profile was made after this one
+  std::int64_t densely_ = 0;        // steps measured in the dense part
   bool measuring_ = false;
   bool tells_peak_ = true;
 };

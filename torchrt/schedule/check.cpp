@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <set>
 #include <tuple>
 
+#include "torchrt/schedule/lane_queues.hpp"
 #include "torchrt/schedule/op.hpp"
 
 namespace espalier::torchrt {
@@ -36,7 +36,8 @@ class Cover {
 
 class Checker {
  public:
-  explicit Checker(const Schedule& schedule) : schedule_(schedule), states_(schedule.ranks.size()) {
+  Checker(const Schedule& schedule, Messages messages)
+      : schedule_(schedule), states_(schedule.ranks.size()), lanes_(schedule.ranks, messages) {
     for (std::size_t r = 0; r < states_.size(); ++r) states_[r].rank = static_cast<int>(r);
   }
 
@@ -58,7 +59,8 @@ class Checker {
   struct State {
     int rank = 0;
     std::size_t next = 0;
-    std::map<Part, Cover> activations, gradients;         // samples received
+    std::map<Part, Cover> activations, gradients;         // samples whose receive has begun
+    std::map<std::pair<OpKind, Part>, int> awaited;       // messages that have not arrived, by what needs them
     std::map<std::tuple<OpKind, int, Part>, Cover> sent;  // by kind, peer, and part; tied: {unit, -1}
     std::set<Part> forwarded;
     std::map<Part, std::vector<int>> backwarded, weighted;          // units done
@@ -73,6 +75,17 @@ class Checker {
     return schedule_.layout.ranks[static_cast<std::size_t>(state.rank)];
   }
   static Part part(const Op& op) { return {op.chunk, op.micro_batch}; }
+  // The operation that waits for what `op` receives, and that operation itself.
+  static std::pair<OpKind, Part> awaiting(const Op& op) {
+    if (op.kind == OpKind::receive_activation) return {OpKind::forward, part(op)};
+    if (op.kind == OpKind::receive_gradient) return {OpKind::backward, part(op)};
+    if (op.kind == OpKind::receive_tied || op.kind == OpKind::add_tied) return {OpKind::add_tied, {op.unit, op.first}};
+    return {op.kind, part(op)};
+  }
+  bool waits(const State& state) const {
+    const auto found = state.awaited.find(awaiting(now(state)));
+    return found != state.awaited.end() && found->second > 0;
+  }
   const ChunkLayout& chunk(const Op& op) const { return schedule_.layout.chunks[static_cast<std::size_t>(op.chunk)]; }
   bool has_chunk(int chunk) const { return chunk >= 0 && chunk < static_cast<int>(schedule_.layout.chunks.size()); }
   int stage_of(int chunk) const { return schedule_.layout.chunks[static_cast<std::size_t>(chunk)].stage; }
@@ -92,9 +105,10 @@ class Checker {
            (unit == 0 || unit == schedule_.layout.units - 1);
   }
 
-  void problem(const State& state, const std::string& text) {
-    problems_.push_back("rank " + std::to_string(state.rank) + ", operation " + std::to_string(state.next) + " (" +
-                        describe(now(state), schedule_.layout.chunked()) + "): " + text);
+  void problem(const State& state, const std::string& text) { problem(state, state.next, text); }
+  void problem(const State& state, std::size_t place, const std::string& text) {
+    problems_.push_back("rank " + std::to_string(state.rank) + ", operation " + std::to_string(place) + " (" +
+                        describe(ops(state)[place], schedule_.layout.chunked()) + "): " + text);
   }
   void expect(bool condition, const State& state, const char* text) {
     if (!condition) problem(state, text);
@@ -109,6 +123,7 @@ class Checker {
       return false;
     }
     if (is_receive(op.kind)) return receive(state, op);
+    if (waits(state)) return false;
     const bool together = place(state).tp > 1 && (op.kind == OpKind::forward || op.kind == OpKind::backward);
     if (together || op.kind == OpKind::agree) return false;
     if (op.kind == OpKind::finish_reduce || op.kind == OpKind::finish_gather) {
@@ -226,32 +241,39 @@ class Checker {
     return place(state).replicas == 1 || state.reducing.count(unit) == 0;
   }
 
+  // Does not wait: what needs the message does.
   bool receive(State& state, const Op& op) {
-    const auto found = flying_.find({op.peer, state.rank, lane_of(op)});
-    if (found == flying_.end() || found->second.empty()) return false;
-    const Op& message = found->second.front();
+    if (!has_peer(op)) {
+      problem(state, "there is no such rank");
+      return false;
+    }
     const bool tied_rows = op.kind == OpKind::receive_tied;
-    const OpKind sent = tied_rows                             ? OpKind::send_tied
-                        : op.kind == OpKind::receive_gradient ? OpKind::send_gradient
-                                                              : OpKind::send_activation;
-    // The chunk before sends an activation, the chunk behind a gradient.
-    const int neighbour = tied_rows ? -1 : op.chunk + (op.kind == OpKind::receive_gradient ? 1 : -1);
-    expect(message.kind == sent && message.micro_batch == op.micro_batch && message.first == op.first &&
-               message.count == op.count && message.chunk == neighbour,
-           state, "the sender sends something else");
-    found->second.pop_front();
     Cover& cover = tied_rows                             ? state.tied_received[op.unit]
                    : op.kind == OpKind::receive_gradient ? state.gradients[part(op)]
                                                          : state.activations[part(op)];
     expect(cover.add({op.first, op.count}), state, "is received twice");
     if (tied_rows) expect(tied(state, op.unit), state, "this rank has no such table");
+    if (op.kind == OpKind::receive_gradient)
+      expect(state.forwarded.count(part(op)) == 1, state, "no forward came before");
+    ++state.awaited[awaiting(op)];
+    begin_transfer(state);
     ++state.next;
     return true;
   }
 
+  bool has_peer(const Op& op) const { return op.peer >= 0 && op.peer < static_cast<int>(states_.size()); }
+
+  void begin_transfer(State& state) {
+    for (const LaneQueues::Arrival& arrival : lanes_.begin(state.rank, state.next)) {
+      State& there = states_[static_cast<std::size_t>(arrival.rank)];
+      if (!arrival.matches) problem(there, arrival.place, "the sender sends something else");
+      --there.awaited[awaiting(ops(there)[arrival.place])];
+    }
+  }
+
   void send(State& state, const Op& op) {
     const RankLayout& self = place(state);
-    if (op.peer < 0 || op.peer >= static_cast<int>(states_.size())) return problem(state, "there is no such rank");
+    if (!has_peer(op)) return problem(state, "there is no such rank");
     const RankLayout& peer = schedule_.layout.ranks[static_cast<std::size_t>(op.peer)];
     switch (op.kind) {
       case OpKind::send_activation:
@@ -273,7 +295,7 @@ class Checker {
     }
     const Part what = op.kind == OpKind::send_tied ? Part{op.unit, -1} : part(op);
     expect(state.sent[{op.kind, op.peer, what}].add({op.first, op.count}), state, "is sent twice");
-    flying_[{state.rank, op.peer, lane_of(op)}].push_back(op);
+    begin_transfer(state);
   }
 
   // Checks that all members of a group start the same collectives in the same order.
@@ -311,7 +333,7 @@ class Checker {
       const State& state = states_[static_cast<std::size_t>(rank)];
       if (state.next >= ops(state).size()) return false;
       const Op& op = now(state);
-      if (op.kind != OpKind::forward && op.kind != OpKind::backward) return false;
+      if ((op.kind != OpKind::forward && op.kind != OpKind::backward) || waits(state)) return false;
       if (common && !(op == *common)) {
         problem(state, "the replica's other ranks do something else");
         return false;
@@ -365,10 +387,8 @@ class Checker {
         for (int m = 0; m < micro_batches(); ++m) finish(state, who, {chunk, m});
     }
     if (!problems_.empty()) return;
-    for (const auto& [route, messages] : flying_)
-      if (!messages.empty())
-        problems_.push_back("rank " + std::to_string(std::get<0>(route)) + ": \"" + describe(messages.front()) +
-                            "\" is never received");
+    const std::vector<std::string> left = lanes_.left();
+    problems_.insert(problems_.end(), left.begin(), left.end());
   }
 
   void finish(State& state, const std::string& who, const Part& at) {
@@ -383,13 +403,15 @@ class Checker {
 
   const Schedule& schedule_;
   std::vector<State> states_;
-  std::map<std::tuple<int, int, Lane>, std::deque<Op>> flying_;  // by sender, receiver and lane; first in, first out
+  LaneQueues lanes_;
   std::map<std::pair<int, int>, std::vector<std::pair<OpKind, int>>> collectives_;  // by stage and TP rank
   std::vector<std::string> problems_;
 };
 
 }  // namespace
 
-std::vector<std::string> check(const Schedule& schedule) { return Checker(schedule).run(); }
+std::vector<std::string> check(const Schedule& schedule, Messages messages) {
+  return Checker(schedule, messages).run();
+}
 
 }  // namespace espalier::torchrt

@@ -1,5 +1,9 @@
 #include <algorithm>
+#include <cstdint>
+#include <limits>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "planner/core/error.hpp"
 #include "torchrt/schedule/op.hpp"
@@ -25,11 +29,21 @@ class Lowering {
   std::vector<Op> run() {
     const std::vector<Action>& actions = work_.actions[static_cast<std::size_t>(self_.stage)];
     find_routes();
+    find_needs();
     for (std::size_t i = 0; i < actions.size(); ++i)
       if (completes_weights(actions[i])) last_[actions[i].chunk] = i;
-    for (std::size_t i = 0; i < actions.size(); ++i) add(actions[i], self_.replicas > 1 && is_last(actions[i], i));
+    std::vector<Op> list, coming = receives(actions, 0);
+    for (std::size_t i = 0; i < actions.size(); ++i) {
+      append(list, std::exchange(coming, {}));
+      work(actions[i], self_.replicas > 1 && is_last(actions[i], i));
+      const std::vector<Op> own = std::exchange(ops_, {});
+      coming = receives(actions, i + 1);
+      if (may_come_before(coming, own, i)) append(list, std::exchange(coming, {}));
+      append(list, own);
+    }
     finish();
-    return std::move(ops_);
+    append(list, ops_);
+    return list;
   }
 
  private:
@@ -44,6 +58,61 @@ class Lowering {
     std::vector<Expected> messages;
     std::size_t received = 0;
   };
+
+  static void append(std::vector<Op>& list, const std::vector<Op>& more) {
+    list.insert(list.end(), more.begin(), more.end());
+  }
+  // What is received for action `i`; nothing for one that does not exist.
+  std::vector<Op> receives(const std::vector<Action>& actions, std::size_t i) {
+    if (i < actions.size() && actions[i].kind != Compute::backward_weight)
+      receive(actions[i].kind == Compute::forward ? OpKind::receive_activation : OpKind::receive_gradient, actions[i]);
+    return std::exchange(ops_, {});
+  }
+  // Whether the messages can travel beside `done`, what is done for action `place`. A lane's order stays as it is: on a
+  // GPU a receive would keep a send behind it in its lane from leaving. A gradient's place belongs to an output. And no
+  // receive waits on the GPU for what the GPU has yet to do: whatever waits for the whole GPU meanwhile, such as the
+  // first use of a kernel, would wait for ever.
+  bool may_come_before(const std::vector<Op>& coming, const std::vector<Op>& done, std::size_t place) const {
+    return std::none_of(coming.begin(), coming.end(), [&](const Op& receive) {
+      if (needs_of(receive) >= static_cast<std::int64_t>(place)) return true;
+      return std::any_of(done.begin(), done.end(), [&](const Op& op) {
+        if (is_send(op.kind)) return lane_of(op) == lane_of(receive);
+        return receive.kind == OpKind::receive_gradient && op.kind == OpKind::forward && op.chunk == receive.chunk &&
+               op.micro_batch == receive.micro_batch;
+      });
+    });
+  }
+
+  // By what is computed, {is it a forward, chunk, micro-batch}: the last of this stage's actions that it needs; -1:
+  // none.
+  using Computed = std::tuple<bool, int, int>;
+  std::int64_t needs_of(const Op& receive) const {
+    const bool forward = receive.kind == OpKind::receive_activation;
+    const auto found = needs_.find({forward, receive.chunk + (forward ? -1 : 1), receive.micro_batch});
+    return found == needs_.end() ? std::numeric_limits<std::int64_t>::max() : found->second;
+  }
+  // Goes through all stages' actions in an order in which they can run.
+  void find_needs() {
+    const std::size_t stages = work_.actions.size();
+    std::vector<std::size_t> next(stages, 0);
+    std::vector<std::int64_t> last(stages, -1);
+    for (bool progress = true; progress;) {
+      progress = false;
+      for (std::size_t s = 0; s < stages; ++s)
+        for (; next[s] < work_.actions[s].size(); ++next[s], progress = true) {
+          const Action& action = work_.actions[s][next[s]];
+          const bool own = static_cast<int>(s) == self_.stage, forward = action.kind == Compute::forward;
+          const int from = action.chunk + (forward ? -1 : 1);
+          if (action.kind != Compute::backward_weight && exists(from)) {
+            const auto input = needs_.find({forward, from, action.micro_batch});
+            if (input == needs_.end()) break;  // not computed yet
+            last[s] = std::max(last[s], input->second);
+          }
+          if (own) last[s] = static_cast<std::int64_t>(next[s]);
+          if (action.kind != Compute::backward_weight) needs_[{forward, action.chunk, action.micro_batch}] = last[s];
+        }
+    }
+  }
 
   int stage_of(int chunk) const { return layout_.chunks[static_cast<std::size_t>(chunk)].stage; }
   bool exists(int chunk) const { return chunk >= 0 && chunk < static_cast<int>(layout_.chunks.size()); }
@@ -138,15 +207,13 @@ class Lowering {
   void add(OpKind kind, int unit) { ops_.push_back({kind, -1, unit}); }
 
   // `last`: the last part of the gradients of the chunk's parameters, which are then to be reduced.
-  void add(const Action& action, bool last) {
+  void work(const Action& action, bool last) {
     if (action.kind == Compute::forward) {
-      receive(OpKind::receive_activation, action);
       compute(OpKind::forward, action);
       send(OpKind::send_activation, action);
     } else if (action.kind == Compute::backward_weight) {
       if (!options_.recompute) weight_gradients(action, last);
     } else {
-      receive(OpKind::receive_gradient, action);
       backward(action, last);
     }
   }
@@ -203,6 +270,7 @@ class Lowering {
   const RankLayout& self_;
   std::map<int, std::size_t> last_;  // by chunk: the place of its last work on weights
   std::map<std::pair<int, Lane>, Route> routes_;
+  std::map<Computed, std::int64_t> needs_;
   std::vector<Op> ops_;
 };
 

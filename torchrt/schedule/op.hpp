@@ -14,7 +14,7 @@
 namespace espalier::torchrt {
 
 enum class OpKind : std::uint8_t {
-  receive_activation,  // samples [first, first + count) of the micro-batch from `peer`
+  receive_activation,  // samples [first, first + count) of the micro-batch from `peer`; `forward` waits for them
   forward,             // all units of the chunk, on the rank's samples
   send_activation,     // does not wait for the receiver
   receive_gradient,
@@ -72,20 +72,27 @@ pipeline::Schedule order_of_work(const Layout& layout, const ScheduleOptions& op
 // All forwards, then all backwards, for chunks anywhere.
 pipeline::Schedule forwards_then_backwards(const Layout& layout);
 
-// One rank's operations. Its computations come in the order of `work`. Each message is received right before the first
-// computation that needs it or a message behind it: what one rank sends another in one lane is received in the order
-// in which it is sent. Neighbouring chunks of one stage exchange no messages. With recomputing the parameters'
-// gradients are computed with the inputs' (W does nothing). Throws Error when `work` is for other chunks or another
-// number of micro-batches.
+// One rank's operations. Its computations come in the order of `work`. What one rank sends another in one lane is
+// received in the order in which it is sent. A message is received one computation ahead of the first one that needs it
+// or a message behind it, so that it travels meanwhile; but not before a send of its lane, and not before something
+// that the message needs. So forwards that follow one another receive right before they begin. That takes memory for
+// one message more than are computed on. Neighbouring chunks of one stage exchange no messages. With recomputing the
+// parameters' gradients are computed with the inputs' (W does nothing). Throws Error when `work` is for other chunks or
+// another number of micro-batches.
 std::vector<Op> lower(const Layout& layout, const ScheduleOptions& options, const pipeline::Schedule& work, int rank);
 
 Schedule make_schedule(const Layout& layout, const ScheduleOptions& options);
 // The list of one rank only: in a large world a rank does not need the other lists.
 std::vector<Op> make_operations(const Layout& layout, const ScheduleOptions& options, int rank);
 
+// How the messages of a lane meet. `queues`: a lane of a rank is a queue, in which each transfer is done when the peer
+// has come to it as well (NCCL: a lane has a stream, and a send ends when it is received). `apart`: each message by
+// itself (MPI).
+enum class Messages { queues, apart };
+
 // Runs the lists against each other. Returns one sentence per problem: a deadlock, a lost or
 // unexpected message, missing or repeated work, a wrong order. Empty when the schedule is sound.
-std::vector<std::string> check(const Schedule& schedule);
+std::vector<std::string> check(const Schedule& schedule, Messages messages = Messages::queues);
 
 // The direction of a transfer's message.
 Lane lane_of(const Op& op);

@@ -6,26 +6,17 @@
 #include "planner/core/pipeline/csv.hpp"
 #include "torchrt/random.hpp"
 #include "torchrt/schedule/must_fit.hpp"
+#include "torchrt/schedule/must_run.hpp"
 
 namespace espalier::torchrt {
 
-namespace {
-
-// Training stands while they are checked: of so many operations in all some milliseconds.
-constexpr std::size_t kMostChecked = 20'000;
-
-}  // namespace
-
 std::shared_ptr<const pipeline::Schedule> sent_lists(const std::string& csv, const Layout& layout,
-                                                     const ScheduleOptions& options) {
+                                                     const ScheduleOptions& options, Messages messages) {
   ScheduleOptions with = options;
   try {
     with.given = std::make_shared<const pipeline::Schedule>(pipeline::read_csv(csv));  // sound, or it throws
     if (!fits(*with.given, layout)) throw Error("they are for other stages, chunks or micro-batches than the plan");
-    std::size_t actions = 0;
-    for (const auto& list : with.given->actions) actions += list.size();
-    if (actions / layout.stages.size() * layout.ranks.size() > kMostChecked) return with.given;
-    if (const auto problems = check(make_schedule(layout, with)); !problems.empty()) throw Error(problems.front());
+    must_run(with, layout, messages);
   } catch (const Error& error) {
     throw Error(std::string("the lists that were sent: ") + error.what());
   }

@@ -9,10 +9,10 @@
 
 namespace espalier::torchrt {
 
-// Reads lists as planner/core/pipeline/csv.hpp, for `layout` and `options`. Where the world is small enough for that,
-// it also runs all ranks' operations against each other (check()). Throws Error that says why they cannot be run.
+// Reads lists as planner/core/pipeline/csv.hpp, for `layout` and `options`, and has them checked (must_run()). Throws
+// Error that says why they cannot be run.
 std::shared_ptr<const pipeline::Schedule> sent_lists(const std::string& csv, const Layout& layout,
-                                                     const ScheduleOptions& options);
+                                                     const ScheduleOptions& options, Messages messages);
 
 // The same for the same lists only; not negative.
 int fingerprint(const pipeline::Schedule& lists);

@@ -1,7 +1,6 @@
 #include "torchrt/schedule/simulate.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -39,7 +38,17 @@ class Simulator {
     int started = 0;
     double end = 0;
   };
-  using Key = std::tuple<int, int, OpKind, int>;  // stage, TP rank, kind of the start, unit
+  // What one rank sends another in one lane.
+  struct Route {
+    std::vector<double> arrivals;  // in the order of sending
+    std::size_t received = 0;      // receives that have begun
+  };
+  struct Awaited {
+    const Route* route = nullptr;
+    std::size_t place = 0;
+  };
+  using Consumer = std::tuple<std::size_t, OpKind, int, int>;  // rank, kind, chunk and micro-batch; tied: unit and row
+  using Key = std::tuple<int, int, OpKind, int>;               // stage, TP rank, kind of the start, unit
 
   Key key(std::size_t rank, OpKind kind, int unit) const {
     const RankLayout& self = schedule_.layout.ranks[rank];
@@ -51,12 +60,12 @@ class Simulator {
     double& clock = clock_[rank];
     if (op.kind == OpKind::agree) return false;
     if (is_receive(op.kind)) {
-      std::deque<double>& arrivals = flying_[{op.peer, static_cast<int>(rank), lane_of(op)}];
-      if (arrivals.empty()) return false;
-      clock = std::max(clock, arrivals.front());
-      arrivals.pop_front();
+      Route& route = routes_[{op.peer, static_cast<int>(rank), lane_of(op)}];
+      awaited_[awaiting(rank, op)].push_back({&route, route.received++});
+    } else if (!arrived(rank, op)) {
+      return false;
     } else if (is_send(op.kind)) {
-      flying_[{static_cast<int>(rank), op.peer, lane_of(op)}].push_back(clock + duration(rank, op));
+      routes_[{static_cast<int>(rank), op.peer, lane_of(op)}].arrivals.push_back(clock + duration(rank, op));
     } else if (op.kind == OpKind::reduce || op.kind == OpKind::gather) {
       start(rank, op);
     } else if (op.kind == OpKind::finish_reduce || op.kind == OpKind::finish_gather) {
@@ -71,6 +80,31 @@ class Simulator {
         busy_[rank] += seconds;
     }
     ++next_[rank];
+    return true;
+  }
+
+  // The operation that waits for what `op` receives, and that operation itself.
+  static Consumer awaiting(std::size_t rank, const Op& op) {
+    switch (op.kind) {
+      case OpKind::receive_activation:
+      case OpKind::forward:
+        return {rank, OpKind::forward, op.chunk, op.micro_batch};
+      case OpKind::receive_gradient:
+      case OpKind::backward:
+        return {rank, OpKind::backward, op.chunk, op.micro_batch};
+      default:
+        return {rank, op.kind == OpKind::receive_tied ? OpKind::add_tied : op.kind, op.unit, op.first};
+    }
+  }
+  // False: a message that `op` needs has not been sent yet. Else the rank's clock is at its arrival, or later.
+  bool arrived(std::size_t rank, const Op& op) {
+    const auto found = awaited_.find(awaiting(rank, op));
+    if (found == awaited_.end()) return true;
+    for (const Awaited& one : found->second) {
+      if (one.place >= one.route->arrivals.size()) return false;
+      clock_[rank] = std::max(clock_[rank], one.route->arrivals[one.place]);
+    }
+    awaited_.erase(found);
     return true;
   }
 
@@ -104,7 +138,8 @@ class Simulator {
   const Durations& durations_;
   std::vector<std::size_t> next_;
   std::vector<double> clock_, busy_;
-  std::map<std::tuple<int, int, Lane>, std::deque<double>> flying_;  // arrivals, by sender, receiver and lane
+  std::map<std::tuple<int, int, Lane>, Route> routes_;  // by sender, receiver and lane
+  std::map<Consumer, std::vector<Awaited>> awaited_;
   std::map<Key, Collective> collectives_;
   std::map<std::pair<int, int>, double> channels_;  // when a replica group is free again
 };

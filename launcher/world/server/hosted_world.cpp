@@ -4,6 +4,7 @@
 
 #include "launcher/world/container.hpp"
 #include "launcher/world/server/cuda_defaults.hpp"
+#include "launcher/world/server/numa_binding.hpp"
 #include "launcher/world/server/torch_environment.hpp"
 #include "launcher/world/server/variables.hpp"
 #include "planner/core/error.hpp"
@@ -35,12 +36,17 @@ HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares,
     const auto own = container == nullptr ? request.environment : container->environment(request.environment);
     const std::vector<std::string> node = merged(with_cuda_defaults(own), local);
     const bool tcp_alone = peers_by_node() && space.ranks_of_this_node() != ranks;
+    std::vector<int> places = devices;
+    places.resize(ranks.size(), -1);
+    const bool binds = wants_binding(request.environment);
+    const auto near =
+        cpus_near(bus_ids_of(local, binds ? places : std::vector<int>(places.size(), -1)), allowed_cpus());
     for (std::size_t at = 0; at < ranks.size(); ++at) {
       const RankPosition position{ranks[at], space.size(), static_cast<int>(at), static_cast<int>(ranks.size())};
       auto environment = merged(node, mpi_environment(position, request.directory, request.network, tcp_alone));
       const int device = at < devices.size() ? devices[at] : static_cast<int>(at);
       environment = merged(environment, torch_environment(position, device, {request.address, request.port}));
-      start(loop, spares, request, ranks[at], merged(environment, pmix_.environment(name_, ranks[at])));
+      start(loop, spares, request, ranks[at], merged(environment, pmix_.environment(name_, ranks[at])), near[at]);
     }
   } catch (const Error&) {
     ranks_.clear();
@@ -56,13 +62,13 @@ HostedWorld::~HostedWorld() {
 }
 
 void HostedWorld::start(wire::Loop& loop, SpareRanks& spares, const wire::RunRanks& request, int rank,
-                        const std::vector<std::string>& environment) {
+                        const std::vector<std::string>& environment, const std::vector<int>& cpus) {
   auto made = std::make_unique<Rank>();
   const auto deliver = [this](bool error) {
     return [this, error](const std::string& text) { callbacks_.wrote({error, wire::bytes_to_text(text)}); };
   };
   const auto on_exit = [this, rank](int status) { ended(rank, status); };
-  if (auto spare = request.first ? std::nullopt : spares.take(request.program, request.folder, environment)) {
+  if (auto spare = request.first ? std::nullopt : spares.take(request.program, request.folder, environment, cpus)) {
     static_cast<RankProcess&>(*made) = std::move(*spare);
     made->output->deliver_to(deliver(false));
     made->errors->deliver_to(deliver(true));
@@ -82,6 +88,8 @@ void HostedWorld::start(wire::Loop& loop, SpareRanks& spares, const wire::RunRan
   if (container_ == nullptr) traits.folder = request.folder;
   else traits.entry = container_->entry(), traits.paths = paths_of(request.program.front(), environment);
   traits.limits = request.limits;
+  traits.cpus = cpus;
+  traits.refused = [this](const std::string& why) { callbacks_.refused(why); };
   made->process = std::make_unique<Child>(loop, request.program, environment, traits, on_exit);
   made->output->started();
   made->errors->started();

@@ -20,6 +20,8 @@ class HostedWorld {
   struct Callbacks {
     std::function<void(const wire::RankEnded&)> ended;
     std::function<void(const wire::RankOutput&)> wrote;
+    // The program of a rank could not be started. The owner destroys this object, but not in this callback.
+    std::function<void(const std::string& why)> refused;
   };
   // Starts the ranks of request.places[request.here], as far as possible with spares. `local`: variables of this node
   // and Slurm job, which stand before those of the request. `container`: the ranks enter it; null: none. Throws Error;
@@ -44,7 +46,7 @@ class HostedWorld {
     bool connected = false, finalized = false;
   };
   void start(wire::Loop& loop, SpareRanks& spares, const wire::RunRanks& request, int rank,
-             const std::vector<std::string>& environment);
+             const std::vector<std::string>& environment, const std::vector<int>& cpus);
   void ended(int rank, int status);
 
   PmixServer& pmix_;

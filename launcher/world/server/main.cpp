@@ -4,15 +4,19 @@
 #include <exception>
 #include <string>
 
+#include "launcher/world/server/nvml.hpp"
 #include "launcher/world/server/rank_server.hpp"
 
 int main(int argc, char** argv) {
   const std::string argument = argc > 1 ? argv[1] : "";
   if (argument == "--version" || argument == "-V") return std::puts("espalier-ranks " ESPALIER_VERSION), 0;
+  if (argc == 3 && argument == espalier::launcher::kPrintGpuFaults)
+    return espalier::launcher::print_gpu_faults(argv[2]);
   const bool with_launcher = argument == "--with-launcher";
   if (argc > 2 || (argc == 2 && !with_launcher)) {
     std::fputs(
-        "Usage: espalier-ranks [--with-launcher]\nStarted by espalier-launch, not by hand; see espalier-launch(1).\n",
+        "Usage: espalier-ranks [--with-launcher]\n       espalier-ranks --gpu-faults BUS-ID[,BUS-ID...]\nStarted by "
+        "espalier-launch, not by hand; see espalier-launch(1).\n",
         argument == "--help" || argument == "-h" ? stdout : stderr);
     return argument == "--help" || argument == "-h" ? 0 : 2;
   }

@@ -25,8 +25,8 @@ void NodeContainer::end() {
   step_.reset();
 }
 
-void NodeContainer::forget(int generation) {
-  std::erase_if(waiting_, [&](const wire::RunRanks& one) { return one.generation == generation; });
+bool NodeContainer::forget(int generation) {
+  return std::erase_if(waiting_, [&](const wire::RunRanks& one) { return one.generation == generation; }) > 0;
 }
 
 }  // namespace espalier::launcher

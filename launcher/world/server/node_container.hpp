@@ -23,7 +23,7 @@ class NodeContainer {
   bool is_replaced() const { return step_ && !step_->ready(); }
   // The request waits until the container is there again. The launcher ends one that waits too long: forget().
   void wait(wire::RunRanks request) { waiting_.push_back(std::move(request)); }
-  void forget(int generation);
+  bool forget(int generation);  // false: none of that generation waits
   std::vector<wire::RunRanks> take_waiting() { return std::exchange(waiting_, {}); }
 
  private:

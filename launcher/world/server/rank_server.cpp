@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 wire::Descriptor catch_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG}) sigaddset(&set, number);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGURG, SIGCHLD}) sigaddset(&set, number);
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   return wire::Descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
 }
@@ -30,9 +30,11 @@ wire::Descriptor catch_signals() {
 RankServer::RankServer(RankServerSettings settings)
     : settings_(std::move(settings)),
       signals_(catch_signals()),
+      spares_(loop_, {[this](const wire::RunRanks& request) { start_world(request); },
+                      [this] { launcher_.tell(wire::SparesFork{}); }}),
       launcher_(loop_, settings_.heartbeat,
                 {[this] {
-                   return wire::RankServerHello{settings_.job, settings_.node, ::getpid()};
+                   return wire::RankServerHello{settings_.job, settings_.node, ::getpid(), gpu_faults_};
                  },
                  [this](const wire::Frame& frame) { handle(frame); }, [this] { loop_.stop(); }}) {
   const fs::path own = fs::path(settings_.directory) / ("ranks-" + std::to_string(settings_.job));
@@ -57,8 +59,10 @@ RankServer::RankServer(RankServerSettings settings)
 
 int RankServer::run() {
   signalled_ = loop_.on_readable(signals_.get(), [this] { take_signals(); });
+  check_gpus();
   prepare_node();
   loop_.run();
+  gpu_check_.reset();
   worlds_.clear();
   setup_.reset();
   container_.end();
@@ -69,6 +73,24 @@ int RankServer::run() {
     remove_if_abandoned(settings_.directory);
   }
   return code_;
+}
+
+// Beside the preparation of the node. The launcher hears of faults with this server's hello, before it counts the node
+// as there.
+void RankServer::check_gpus() {
+  if (settings_.checked_gpus.empty()) return;
+  try {
+    gpu_check_ = std::make_unique<GpuCheck>(loop_, GpuCheck::own_command(), settings_.node, settings_.checked_gpus,
+                                            [this](std::vector<wire::GpuFault> faults) {
+                                              gpu_faults_ = std::move(faults);
+                                              if (prepared_ && !launcher_.dialled()) find_launcher();
+                                            });
+  } catch (const Error& error) {
+    std::fprintf(stderr,
+                 "espalier: ranks: %s: the errors of its GPUs are not known: %s; training starts without a look at "
+                 "them, which health.gpu_errors = false leaves out\n",
+                 settings_.node.c_str(), error.what());
+  }
 }
 
 // The node setup comes before the container: it may make folders that are mounted there.
@@ -95,14 +117,16 @@ void RankServer::make_container() {
   ContainerStep::Callbacks on;
   on.ready = [this] {
     if (!launcher_.dialled()) return find_launcher();
-    spares_.start_anew();  // they are in a container whose files are removed
-    for (wire::RunRanks& request : container_.take_waiting()) run_ranks(std::move(request));
+    spares_.ranks().start_anew();  // they are in a container whose files are removed
+    for (wire::RunRanks& request : container_.take_waiting()) start_when_ready(std::move(request));
   };
   on.failed = [this](const std::string& why) { give_up(why + "; check the image and its options"); };
   container_.start(loop_, fifo_of(settings_), settings_.container, std::move(on));
 }
 
 void RankServer::find_launcher() {
+  prepared_ = true;
+  if (gpu_check_ && !gpu_check_->done()) return;
   launcher_.dial({wire::Service::ranks, settings_.anchor, settings_.token, {::getuid()}}, settings_.host,
                  settings_.port);
 }
@@ -133,9 +157,9 @@ void RankServer::handle(const wire::Frame& frame) {
 }
 
 void RankServer::run_ranks(wire::RunRanks request) {
-  if (container_.is_replaced()) return container_.wait(std::move(request));
   try {
-    if (worlds_.of(request.generation) != nullptr) throw Error("they run already");
+    if (worlds_.of(request.generation) != nullptr || spares_.awaits(request.generation))
+      throw Error("they run already");
     if (request.here < 0 || static_cast<std::size_t>(request.here) >= request.places.size() ||
         request.places[static_cast<std::size_t>(request.here)].ranks.empty() || request.program.empty())
       throw Error("the request names no rank or no program");
@@ -151,12 +175,30 @@ void RankServer::run_ranks(wire::RunRanks request) {
     request.directory = (fs::path(request.directory) / std::to_string(settings_.job)).string();
     fs::create_directory(request.directory);
     if (setup_) request.environment = setup_->changes().applied(request.environment);
-    spares_.hold();
+    start_when_ready(std::move(request));
+  } catch (const Error& error) {
+    launcher_.tell(wire::RanksRefused{request.generation, error.what()});
+  }
+}
+
+void RankServer::start_when_ready(wire::RunRanks request) {
+  if (container_.is_replaced()) container_.wait(std::move(request));
+  else spares_.run(std::move(request));
+}
+
+void RankServer::start_world(const wire::RunRanks& request) {
+  if (container_.is_replaced()) return container_.wait(request);  // it has gone while the request waited for spares
+  try {
     HostedWorld::Callbacks on;
     on.ended = [this](const wire::RankEnded& ended) { launcher_.tell(ended); };
     on.wrote = [this](const wire::RankOutput& output) { wrote(output); };
-    worlds_.add(request.generation, std::make_unique<HostedWorld>(loop_, *pmix_, spares_, request, own_variables(),
-                                                                  container_.step(), std::move(on)));
+    on.refused = [this, generation = request.generation](const std::string& why) {
+      loop_.defer([this, generation, why] {
+        if (worlds_.remove(generation)) launcher_.tell(wire::RanksRefused{generation, why});
+      });
+    };
+    worlds_.add(request.generation, std::make_unique<HostedWorld>(loop_, *pmix_, spares_.ranks(), request,
+                                                                  own_variables(), container_.step(), std::move(on)));
   } catch (const Error& error) {
     worlds_.remove(request.generation);
     launcher_.tell(wire::RanksRefused{request.generation, error.what()});
@@ -173,12 +215,12 @@ std::vector<std::string> RankServer::own_variables() const {
 
 void RankServer::keep_spares(wire::KeepSpares request) {
   if (setup_) request.environment = setup_->changes().applied(request.environment);
-  spares_.keep(std::move(request), own_variables(), container_.step(), !worlds_.empty());
+  spares_.ranks().keep(std::move(request), own_variables(), container_.step(), !worlds_.empty());
 }
 
 void RankServer::end(int generation) {
-  container_.forget(generation);
-  if (!worlds_.remove(generation) || settings_.with_launcher) return;
+  const bool waited = container_.forget(generation) || spares_.forget(generation);
+  if ((!worlds_.remove(generation) && !waited) || settings_.with_launcher) return;
   // Another server of this node may still use the directory above.
   const fs::path shared = fs::path(settings_.directory) / ("g" + std::to_string(generation));
   std::error_code ignored;
@@ -219,7 +261,8 @@ void RankServer::wrote(const wire::RankOutput& output) {
 void RankServer::take_signals() {
   signalfd_siginfo info;
   while (::read(signals_.get(), &info, sizeof info) == sizeof info)
-    if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGURG) launcher_.tell(wire::Notice{settings_.job});
+    if (info.ssi_signo == SIGCHLD) spares_.reap_orphans();
+    else if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGURG) launcher_.tell(wire::Notice{settings_.job});
 }
 
 }  // namespace espalier::launcher

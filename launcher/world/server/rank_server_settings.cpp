@@ -36,6 +36,12 @@ JobId job_in(const char* name) {
   return job;
 }
 
+// Slurm sets the first for steps of srun, the second for batch scripts.
+std::string slurm_gpus() {
+  const std::string of_step = optional_variable("SLURM_STEP_GPUS");
+  return of_step.empty() ? optional_variable("SLURM_JOB_GPUS") : of_step;
+}
+
 // ESPALIER_CONTAINER_STEP has the words of the step that runs a program in the container, a line each.
 std::vector<std::string> container_step(const std::string& directory, const std::string& fifo) {
   std::vector<std::string> command = container_options(optional_variable("ESPALIER_CONTAINER_STEP"));
@@ -61,10 +67,8 @@ std::vector<std::string> local_variables(const RankServerSettings& settings) {
   // CUDA's own order is by speed. Slurm counts by PCI address, and so do we. MPI may start CUDA before the program
   // does.
   list.emplace_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");
-  // Slurm sets the first for steps of srun, the second for batch scripts. Also where we know no bus ids there is a
-  // value: one of the user's own would be believed.
-  const std::string of_step = optional_variable("SLURM_STEP_GPUS");
-  list.push_back("ESPALIER_GPUS=" + gpu_bus_ids(of_step.empty() ? optional_variable("SLURM_JOB_GPUS") : of_step));
+  // Also where we know no bus ids there is a value: one of the user's own would be believed.
+  list.push_back("ESPALIER_GPUS=" + gpu_bus_ids(slurm_gpus()));
   // NCCL takes ranks of one host for ones that can map each other's GPU memory. Those of two Slurm jobs cannot.
   list.push_back("NCCL_HOSTID=" + settings.node + "-" + std::to_string(settings.job));
   // Messages do not carry the token.
@@ -94,6 +98,8 @@ RankServerSettings rank_server_settings(bool with_launcher) {
   settings.node_setup = optional_variable("ESPALIER_NODE_SETUP");
   if (!settings.node_setup.empty())
     settings.node_setup_limit = std::chrono::seconds(std::atol(variable("ESPALIER_NODE_SETUP_SECONDS").c_str()));
+  // A launcher of the version before sets no such variable, and cannot use what a check finds.
+  if (optional_variable("ESPALIER_GPU_ERRORS") == "1") settings.checked_gpus = numbered_bus_ids(slurm_gpus());
   return settings;
 }
 

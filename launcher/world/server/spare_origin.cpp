@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kInterpreterWords = 2;
 }  // namespace
 
-pid_t sender_of_byte(int socket) {
+FirstWord first_word(int socket) {
   char byte = 0;
   iovec place{&byte, 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(ucred))] = {};
@@ -25,12 +25,12 @@ pid_t sender_of_byte(int socket) {
   ssize_t count = 0;
   do count = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   while (count < 0 && errno == EINTR);
-  if (count != 1) return -1;
+  if (count != 1) return {};
   const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS) return -1;
+  if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_CREDENTIALS) return {};
   ucred writer{};
   std::memcpy(&writer, CMSG_DATA(header), sizeof writer);
-  return writer.pid;
+  return {writer.pid, byte};
 }
 
 bool is_command_of(pid_t pid, const std::vector<std::string>& program) {

@@ -8,9 +8,13 @@
 
 namespace espalier::launcher {
 
-// Reads one byte from a socket with SO_PASSCRED, without waiting. The process that wrote it, as the kernel tells; -1
-// when there is none.
-pid_t sender_of_byte(int socket);
+struct FirstWord {
+  pid_t writer = -1;  // as the kernel tells; -1: nobody has written
+  char byte = 0;
+};
+
+// Reads one byte from a socket with SO_PASSCRED, without waiting.
+FirstWord first_word(int socket);
 
 // Whether the command line of process `pid` is `program`, or `program` behind its interpreter of "#!". Example: the
 // program "./train.py" runs as "/usr/bin/python3 ./train.py".

@@ -22,8 +22,12 @@ constexpr double kRounding = 1e-9;  // relative error of arithmetic, as opposed 
 class Inversion {
  public:
   Inversion(const Hardware& hardware, const Topology& topology, const Profile& profile, Training training,
-            double known_rail)
-      : hardware_(hardware), profile_(profile), placed_(place_plan(topology, profile.plan)), known_rail_(known_rail) {
+            double known_rail, std::shared_ptr<const OwnLists> own_lists)
+      : hardware_(hardware),
+        profile_(profile),
+        placed_(place_plan(topology, profile.plan)),
+        known_rail_(known_rail),
+        own_lists_(std::move(own_lists)) {
     training.recompute = profile.recompute;
     training.zero1 = profile.zero1;
     job() = model_sizes(profile.shape, training, hardware.types.size());
@@ -232,13 +236,15 @@ class Inversion {
     const double more = *one.sync - whole_sync(one);
     job().sync_beyond = std::max(0.0, more) * replicas / (replicas - 1) / stage_plan(one).layers;
   }
+  // What islands of one machine send each other passes no rail between nodes.
   // Sums between nodes that take longer than the links allow, though nothing were hidden: the links are slower. Others
   // tell the links' speed only where what is known of it cannot be, since a part of them may be hidden.
   void rails(const std::map<int, const ReplicaProfile*>& slowest) {
     double measured = 0, most = std::numeric_limits<double>::infinity();
     for (const auto& [index, one] : slowest) {
-      const StageShape& shape = placed_.stages[static_cast<std::size_t>(index)].shape;
-      if (shape.level == 0 || profile_.shape.family == kDataFamily) continue;
+      const PlacedStage& stage = placed_.stages[static_cast<std::size_t>(index)];
+      const StageShape& shape = stage.shape;
+      if (stage.one_machine || profile_.shape.family == kDataFamily) continue;
       const double modelled = whole_sync(*one);
       if (!(modelled > 0)) continue;
       double nic = std::numeric_limits<double>::infinity();
@@ -305,22 +311,25 @@ class Inversion {
   void memory() {
     const double per_activation = nonpartitioned_activations(profile_.shape.family);
     std::vector<ObservedPeak> peaks;
+    job().own_lists = own_lists_;  // what a stage held when it reported its peak
     for (const ReplicaProfile& one : profile_.replicas) {
       const Stage& stage = stage_plan(one);
       if (one.peak_bytes > 0)
         peaks.push_back({one.peak_bytes, stage.layers, replica_plan(one).share, stage.tp,
-                         static_cast<int>(stage.replicas.size()), placed_.position(one.stage, profile_.recompute)});
+                         static_cast<int>(stage.replicas.size()), placed_.position(one.stage, job())});
     }
     if (!infer_activations(job(), peaks, per_activation, result_.remarks)) {
       job().activ_np_bytes = per_activation * job().activ_bytes;
       result_.remarks.push_back("no memory peak was reported: activations are those of the model's shape");
     }
+    job().own_lists.reset();
   }
 
   const Hardware& hardware_;
   const Profile& profile_;
   const PlacedPlan placed_;
   const double known_rail_;
+  const std::shared_ptr<const OwnLists> own_lists_;
   std::vector<int> types_;  // GPU type of each entry of profile_.replicas
   Calibration result_;
 };
@@ -328,8 +337,8 @@ class Inversion {
 }  // namespace
 
 Calibration calibrate(const Hardware& hardware, const Topology& topology, const Profile& profile,
-                      const Training& training, double known_rail) {
-  return Inversion(hardware, topology, profile, training, known_rail).solve();
+                      const Training& training, double known_rail, const std::shared_ptr<const OwnLists>& own_lists) {
+  return Inversion(hardware, topology, profile, training, known_rail, own_lists).solve();
 }
 
 }  // namespace espalier

@@ -3,6 +3,7 @@
 // modelled values throughout.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,11 @@ struct Calibration {
 // `tied` of `training` matter only for sizes that the profile lacks. recompute and zero1 come from
 // the profile. `known_rail`: JobCoefficients::rail_ms_per_byte as learnt before. It holds until a sum
 // tells another one: where a sum is hidden, its links may be that slow, unless complete overlap would
-// not hide that much. Throws Error when plan, topology and profile do not fit each other, or when no
+// not hide that much. `own_lists`: the job's (JobCoefficients::own_lists), whose memory its plan may
+// show; they are not part of the result. Throws Error when plan, topology and profile do not fit each other, or when no
 // replica reports its times.
 Calibration calibrate(const Hardware& hardware, const Topology& topology, const Profile& profile,
-                      const Training& training = {}, double known_rail = 0);
+                      const Training& training = {}, double known_rail = 0,
+                      const std::shared_ptr<const OwnLists>& own_lists = {});
 
 }  // namespace espalier

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace espalier {
+
+class OwnLists;
 
 // Per GPU type. `assumed_*`: the value was not observed on this type. It is scaled or copied from
 // another type, or a fall-back (A.4).
@@ -75,6 +78,9 @@ struct JobCoefficients {
   // Hardware says that it is faster. 0: as Hardware says.
   double rail_ms_per_byte = 0;
   bool assumed_rail = true;  // no sum between nodes was seen
+  // The job's own order of the stages' work (own_lists.hpp), no coefficient: as_the_job_allows() adds it. Equal texts
+  // are one object.
+  std::shared_ptr<const OwnLists> own_lists = {};
   bool operator==(const JobCoefficients&) const = default;
 };
 

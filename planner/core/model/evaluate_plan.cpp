@@ -54,8 +54,7 @@ Prediction evaluate_plan(const Hardware& hardware, const JobCoefficients& job, c
   for (int i = 0; i < count; ++i) {
     const auto s = static_cast<std::size_t>(i);
     int type = 0;
-    result.stages.push_back(
-        predict_stage(hardware, job, plan.stages[s], times[s], plan.position(i, job.recompute), type));
+    result.stages.push_back(predict_stage(hardware, job, plan.stages[s], times[s], plan.position(i, job), type));
     const StagePrediction& stage = result.stages.back();
     const int tp = plan.stages[s].shape.tp;
     if (!result.why_not.empty()) continue;

@@ -37,6 +37,9 @@ struct Hardware {
   double crossing = 0.5;  // factor on nic_bandwidth for every switch level above the leaf
   // Share of the capacity that a plan may fill. The rest is M_overhead (A.3: 10%).
   double memory_share = 0.9;
+  // Whether GPUs of one node that belong to two Slurm jobs reach each other's memory. Where they do not, they are
+  // neighbours under one leaf switch (schedule/job_site.hpp).
+  bool jobs_reach = false;
   bool operator==(const Hardware&) const = default;
 
   int type_index(const std::string& name) const;  // -1: unknown

@@ -70,8 +70,7 @@ class IterationInversion {
     double slowest = 0;
     for (std::size_t s = 0; s < plan_.stages.size(); ++s) {
       const PlacedStage& stage = plan_.stages[s];
-      const StageLoad load =
-          stage_load(job_, stage.layers, s == 0, plan_.position(static_cast<int>(s), job_.recompute).last());
+      const StageLoad load = stage_load(job_, stage.layers, s == 0, plan_.position(static_cast<int>(s), job_).last());
       const double layers = job_.param_bytes > 0 ? load.gradient_bytes / job_.param_bytes : stage.layers;
       slowest = std::max(slowest, stage_rates(hardware_, job_, stage.shape, stage.shares).optim * layers);
     }
@@ -130,10 +129,14 @@ JobCoefficients calibrate_iteration(const Hardware& hardware, JobCoefficients si
 }
 
 JobCoefficients assumed_coefficients(const Hardware& hardware, const Topology& topology, const ModelShape& shape,
-                                     const Training& training, const Plan& plan, double step_ms) {
+                                     const Training& training, const Plan& plan, double step_ms,
+                                     std::shared_ptr<const OwnLists> own_lists) {
   JobCoefficients sizes = model_sizes(shape, training, hardware.types.size());
   if (has_several_units(shape)) sizes.degree_factors = {{plan.stages.front().tp, 1}};
-  return calibrate_iteration(hardware, std::move(sizes), place_plan(topology, plan), {step_ms, 0, 0});
+  sizes.own_lists = std::move(own_lists);
+  JobCoefficients found = calibrate_iteration(hardware, std::move(sizes), place_plan(topology, plan), {step_ms, 0, 0});
+  found.own_lists.reset();
+  return found;
 }
 
 }  // namespace espalier

@@ -2,6 +2,8 @@
 // parts.
 #pragma once
 
+#include <memory>
+
 #include "planner/core/model/model_sizes.hpp"
 #include "planner/core/model/placed_plan.hpp"
 
@@ -30,8 +32,10 @@ JobCoefficients calibrate_iteration(const Hardware& hardware, JobCoefficients si
                                     const IterationTimes& measured);
 
 // The planner's coefficients before a profile arrives, from the model's shape and the step time
-// alone. Throws the Errors of model_sizes(), place_plan() and calibrate_iteration().
+// alone. `own_lists`: the job's, which its plan may run; they are not part of the result. Throws the Errors of
+// model_sizes(), place_plan() and calibrate_iteration().
 JobCoefficients assumed_coefficients(const Hardware& hardware, const Topology& topology, const ModelShape& shape,
-                                     const Training& training, const Plan& plan, double step_ms);
+                                     const Training& training, const Plan& plan, double step_ms,
+                                     std::shared_ptr<const OwnLists> own_lists = {});
 
 }  // namespace espalier

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "planner/core/model/form_figures.hpp"
+#include "planner/core/model/own_lists.hpp"
 
 namespace espalier {
 namespace {
@@ -59,6 +60,8 @@ int most_layers(double room, const Affine& need) {
 
 double held_at(const JobCoefficients& job, const StagePosition& at) {
   if (at.held > 0) return at.held;
+  if (const OwnLists* own = lists_that_run(job, at.form, at.stages, at.micro_batches))
+    return own->held(at.index, job.recompute);
   if (at.form.plain()) return std::min(at.stages - at.index, at.micro_batches);
   return micro_batches_held(at.form, at.stages, at.micro_batches, at.index, job.recompute);
 }

@@ -12,7 +12,8 @@ struct StagePosition {
   int stages = 1;  // PP
   int micro_batches = 1;
   PipelineForm form = {};
-  // Micro-batches whose activations the stage holds at its peak, all its layers counted; 0: by the form.
+  // Micro-batches whose activations the stage holds at its peak, all its layers counted; 0: by the job's own
+  // lists where they run, else by the form.
   double held = 0;
   bool first() const { return index == 0; }  // holds the model's first chunk
   bool last() const { return index == form.last_stage(stages); }

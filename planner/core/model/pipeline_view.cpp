@@ -81,7 +81,7 @@ PipelineView pipeline_view(const Hardware& hardware, const Topology& topology, c
   for (std::size_t s = 0; s < prediction.stages.size(); ++s) {
     const StagePrediction& stage = prediction.stages[s];
     const StageTime& time = stage.time;
-    const double held = held_at(in_parts, placed.position(static_cast<int>(s), in_parts.recompute));
+    const double held = held_at(in_parts, placed.position(static_cast<int>(s), in_parts));
     const double rest = stage.memory.param_optim + stage.memory.gradients + stage.memory.edge;
     view.stages.push_back({time.fwd, time.bwd - time.late, time.late, time.send, time.extra,
                            held > 0 ? stage.memory.activations / held : 0, std::max(0.0, stage.capacity - rest)});

@@ -8,6 +8,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/model/communication_time.hpp"
 #include "planner/core/model/form_figures.hpp"
+#include "planner/core/model/own_lists.hpp"
 #include "planner/core/model/scheduled_plan.hpp"
 #include "planner/core/model/scheduled_time.hpp"
 
@@ -21,7 +22,8 @@ struct PlacedReplica {
 };
 
 PlacedReplica place_replica(const Topology& topology, const Replica& replica) {
-  return {topology.find(replica.gpus.front().node), replica_class(topology, replica), replica.share};
+  const GpuId& first = replica.gpus.front();
+  return {topology.find(first.node, first.index), replica_class(topology, replica), replica.share};
 }
 
 void add_to_class(PlacedStage& stage, const PlacedReplica& replica, std::size_t index) {
@@ -64,6 +66,7 @@ PlacedStage place_stage(const Topology& topology, const Stage& stage, const std:
   for (const PlacedReplica& replica : replicas) {
     add_to_class(placed, replica, index);
     ++members[replica.node];
+    placed.one_machine = placed.one_machine && topology.whole(replica.node) == topology.whole(replicas.front().node);
     placed.shape.level = std::max(placed.shape.level, topology.distance(replicas.front().node, replica.node));
   }
   const auto [least, most] = std::minmax_element(members.begin(), members.end(),
@@ -127,6 +130,8 @@ PlacedPlan place_plan(const Topology& topology, const Plan& plan) {
       plan.chunks.size() <= static_cast<std::size_t>(kMostListedChunks))
     placed.form = form_of(plan);
   if (placed.form.chunks > 1) placed.chunks = plan.chunks;
+  placed.in_form =
+      plan.chunks.empty() || plan.chunks.size() == plan.stages.size() * static_cast<std::size_t>(placed.form.chunks);
   std::vector<PlacedReplica> before, front;
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
     std::vector<PlacedReplica> replicas;
@@ -141,16 +146,22 @@ PlacedPlan place_plan(const Topology& topology, const Plan& plan) {
   return placed;
 }
 
-StagePosition PlacedPlan::position(int stage, bool recompute) const {
+StagePosition PlacedPlan::position(int stage, const JobCoefficients& job) const {
   const int count = static_cast<int>(stages.size());
   StagePosition at{stage, count, micro_batches, form};
-  if (chunks.empty() || count < 2) return at;
+  const OwnLists* own = in_form ? lists_that_run(job, form, count, micro_batches) : nullptr;
+  if (!in_form) at.held = std::min(count - stage, micro_batches);
+  if (chunks.empty() || (count < 2 && own == nullptr)) return at;
   std::vector<double> weight;
   for (const Chunk& chunk : chunks)
     weight.push_back(static_cast<double>(chunk.layers) / stages[static_cast<std::size_t>(chunk.stage)].layers);
+  if (own != nullptr) {
+    at.held = own->held(stage, weight, job.recompute);
+    return at;
+  }
   const int simulated = form.schedule() == "gpipe" ? 1 : enough_micro_batches(count, micro_batches);
   const auto lists = lists_of(form, count, simulated);
-  at.held = most_held_by(lists->actions[static_cast<std::size_t>(stage)], weight, recompute);
+  at.held = most_held_by(lists->actions[static_cast<std::size_t>(stage)], weight, job.recompute);
   if (form.schedule() == "gpipe") at.held *= micro_batches;
   return at;
 }
@@ -172,7 +183,9 @@ std::vector<StageTime> stage_times(const Hardware& hardware, const JobCoefficien
 
 double exact_iteration(const Hardware& hardware, const JobCoefficients& job, const PlacedPlan& plan,
                        std::span<const StageTime> times) {
-  if (plan.form.plain() || plan.stages.size() < 2) return exact_iteration(times, plan.micro_batches);
+  const int count = static_cast<int>(plan.stages.size());
+  const bool own = plan.in_form && lists_that_run(job, plan.form, count, plan.micro_batches) != nullptr;
+  if (count < 2 || (plan.form.plain() && !own)) return exact_iteration(times, plan.micro_batches);
   std::vector<StageRates> rates;
   std::vector<int> layers;
   for (const PlacedStage& stage : plan.stages) {

@@ -25,7 +25,8 @@ struct PlacedStage {
   StageShape shape;
   Shares shares;  // `most`: the largest share that the plan gives to a replica of the class
   int layers = 0;
-  int gpus_per_node = 0;  // the most GPUs on one node; they share its rails
+  int gpus_per_node = 0;    // the most GPUs on one node; they share its rails
+  bool one_machine = true;  // all on one node, though perhaps on several of its islands
   // All zero on the last stage, but for chunks that go round: there it is the boundary to the first stage.
   Boundary next;
 };
@@ -36,8 +37,9 @@ struct PlacedPlan {
   std::vector<PlacedStage> stages;
   PipelineForm form = {};
   std::vector<Chunk> chunks = {};  // of the form; empty: one per stage
+  bool in_form = true;             // the chunks lie as the form has them; else it is only what the model takes
   // The place of a stage for peak_memory(), with what its own chunks hold.
-  StagePosition position(int stage, bool recompute) const;
+  StagePosition position(int stage, const JobCoefficients& job) const;
 };
 
 // Type and kind of a replica's GPUs; `replicas` of the result is 1. Throws Error when a GPU is not

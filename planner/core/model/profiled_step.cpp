@@ -210,7 +210,7 @@ class Step {
     for (const StageProfile& profile : profiles_) bytes = std::max(bytes, profile.tied_bytes);
     const GpuId &a = plan_.stages[front].replicas.front().gpus.front(),
                 &b = plan_.stages[back].replicas.front().gpus.front();
-    const int node_a = topology_.find(a.node), node_b = topology_.find(b.node);
+    const int node_a = topology_.find(a.node, a.index), node_b = topology_.find(b.node, b.index);
     const auto kind = [&](int node) -> const NodeKind& {
       return hardware_.kinds[static_cast<std::size_t>(topology_.kind(node))];
     };

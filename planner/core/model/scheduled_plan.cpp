@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/core/model/own_lists.hpp"
 #include "planner/core/model/scheduled_time.hpp"
 
 namespace espalier {
@@ -36,6 +37,8 @@ double scheduled_iteration(const JobCoefficients& job, PipelineForm form, std::s
                            std::span<const StageTime> times, std::span<const Chunk> chunks, int micro_batches) {
   std::vector<double> after;
   for (const StageTime& time : times) after.push_back(time.extra);
+  if (const OwnLists* own = lists_that_run(job, form, static_cast<int>(times.size()), micro_batches))
+    return own->time(chunk_costs(job, rates, times, chunks), after);
   return scheduled_time(form, static_cast<int>(times.size()), micro_batches, chunk_costs(job, rates, times, chunks),
                         after);
 }

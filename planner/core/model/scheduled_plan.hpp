@@ -18,7 +18,8 @@ std::vector<Chunk> cut_or_whole(std::span<const int> layers, PipelineForm form);
 pipeline::Costs chunk_costs(const JobCoefficients& job, std::span<const StageRates> rates,
                             std::span<const StageTime> times, std::span<const Chunk> chunks);
 
-// As exact_iteration(), by the form's lists. `times[s].extra`: after the stage's last work.
+// As exact_iteration(), by the job's own lists where they run, else by the form's. `times[s].extra`: after the stage's
+// last work.
 double scheduled_iteration(const JobCoefficients& job, PipelineForm form, std::span<const StageRates> rates,
                            std::span<const StageTime> times, std::span<const Chunk> chunks, int micro_batches);
 

@@ -1,6 +1,7 @@
 #include "planner/core/model/scheduled_time.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
 #include <utility>
 
@@ -8,18 +9,21 @@
 #include "planner/core/pipeline/generate.hpp"
 
 namespace espalier {
-namespace {
 
 using pipeline::Action;
 using pipeline::Compute;
+
+namespace {
 
 // So many rounds of as many micro-batches as stages are simulated; more of them only repeat the last round.
 constexpr int kRounds = 6;
 constexpr std::size_t kMostLists = 16;
 constexpr std::size_t kMostActions = 5'000'000;  // of all lists that a thread keeps: about 64 MB
 
+}  // namespace
+
 // Lists run against each other; a lean form of pipeline::simulate().
-double run(const pipeline::Schedule& lists, const pipeline::Costs& costs, std::span<const double> after) {
+double time_of_lists(const pipeline::Schedule& lists, const pipeline::Costs& costs, std::span<const double> after) {
   constexpr double kNever = -1;
   const std::size_t ranks = lists.actions.size(), chunks = costs.size();
   const auto per_chunk = static_cast<std::size_t>(lists.micro_batches);
@@ -60,8 +64,6 @@ double run(const pipeline::Schedule& lists, const pipeline::Costs& costs, std::s
   }
   return time;
 }
-
-}  // namespace
 
 pipeline::Schedule in_parts(pipeline::Schedule lists) {
   for (auto& list : lists.actions) {
@@ -106,7 +108,7 @@ std::shared_ptr<const pipeline::Schedule> lists_of(PipelineForm form, int stages
 double scheduled_time(PipelineForm form, int stages, int micro_batches, const pipeline::Costs& costs,
                       std::span<const double> after) {
   ESPALIER_INVARIANT(costs.size() == static_cast<std::size_t>(stages * form.chunks));
-  const auto time = [&](int count) { return run(*lists_of(form, stages, count), costs, after); };
+  const auto time = [&](int count) { return time_of_lists(*lists_of(form, stages, count), costs, after); };
   if (micro_batches <= (kRounds + 1) * stages || stages > micro_batches) return time(micro_batches);
   // The groups of the interleaved schedule are of as many micro-batches as there are stages, so the rest is kept.
   const int few = kRounds * stages + micro_batches % stages - stages;
@@ -125,7 +127,9 @@ double most_held_by(std::span<const Action> list, std::span<const double> weight
     if (action.kind == Compute::forward) peak = std::max(peak, held += weight[static_cast<std::size_t>(action.chunk)]);
     else if (action.kind == freeing) held -= weight[static_cast<std::size_t>(action.chunk)];
   }
-  return peak;
+  // Shares of a stage's chunks do not add up to exactly one, and whole micro-batches are compared with whole ones.
+  const double whole = std::round(peak);
+  return std::abs(peak - whole) < 1e-9 ? whole : peak;
 }
 
 std::vector<double> most_held(const pipeline::Schedule& lists, std::span<const double> weight, bool recompute) {

@@ -27,6 +27,9 @@ std::shared_ptr<const pipeline::Schedule> lists_of(PipelineForm form, int stages
 double scheduled_time(PipelineForm form, int stages, int micro_batches, const pipeline::Costs& costs,
                       std::span<const double> after);
 
+// The same of these lists, all of whose B are in parts.
+double time_of_lists(const pipeline::Schedule& lists, const pipeline::Costs& costs, std::span<const double> after);
+
 // So many micro-batches hold as much as `micro_batches` do: further ones only repeat the steady state. Interleaved
 // groups of other sizes may hold a little less. Not for gpipe, which holds all.
 int enough_micro_batches(int stages, int micro_batches);

@@ -85,9 +85,10 @@ pipeline::Schedule put_together(pipeline::Schedule lists) {
 
 }  // namespace
 
-ListProblem list_problem(const Hardware& hardware, const Topology& topology, const Profile& profile,
-                         double known_rail) {
-  const Plan& plan = profile.plan;
+namespace {
+
+// What the plan's own shape decides: `plan` of `view`.
+ListProblem problem_of(const PipelineView& view, const Plan& plan) {
   const std::vector<Chunk> chunks = plan.model_chunks();
   const std::size_t stages = plan.stages.size();
   if (stages < 2) throw Error("the plan has one stage: there is no order of work to search");
@@ -102,14 +103,7 @@ ListProblem list_problem(const Hardware& hardware, const Topology& topology, con
   if (problem.present.rank_of_chunk != problem.search.rank_of_chunk)
     throw Error("the plan's chunks lie in no way that a known schedule has");
 
-  Training training = training_of(profile.shape);
-  const Calibration calibrated = calibrate(hardware, topology, profile, training, known_rail);
-  training.in_parts = true;
-  const double share = model_sizes(profile.shape, training, hardware.types.size()).deferred;
-  const PipelineView view = pipeline_view(hardware, topology, calibrated.job, plan, share);
-
   pipeline::Costs& costs = problem.search.costs;
-  std::vector<std::vector<std::size_t>> own(stages);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     const auto s = static_cast<std::size_t>(chunks[c].stage);
     const StageView& stage = view.stages[s];
@@ -126,34 +120,63 @@ ListProblem list_problem(const Hardware& hardware, const Topology& topology, con
     };
     if (c + 1 < chunks.size()) cost.send_forward = send(c + 1);
     if (c > 0) cost.send_backward = send(c - 1);
-    own[s].push_back(c);
     costs.push_back(cost);
   }
-  const std::vector<Measured> measured = measured_stages(profile);
-  for (std::size_t s = 0; s < stages; ++s) {
-    scale(costs, own[s], &pipeline::ChunkCosts::forward, measured[s].forward);
-    scale(costs, own[s], &pipeline::ChunkCosts::backward_input, measured[s].backward_input);
-    scale(costs, own[s], &pipeline::ChunkCosts::backward_weight, measured[s].backward_weight);
-    problem.after.push_back(view.stages[s].after);
+  // The view's rooms are without the edges; these stay where they are.
+  for (const StageView& stage : view.stages) {
+    problem.after.push_back(stage.after);
+    problem.search.memory.push_back(stage.room);
   }
+  problem.search.memory[static_cast<std::size_t>(chunks.front().stage)] -= view.first.bytes;
+  problem.search.memory[static_cast<std::size_t>(chunks.back().stage)] -= view.last.bytes;
+  return problem;
+}
+
+void finish_times(pipeline::Costs& costs) {
   for (pipeline::ChunkCosts& cost : costs) {
     for (double pipeline::ChunkCosts::*time : {&pipeline::ChunkCosts::forward, &pipeline::ChunkCosts::backward_input,
                                                &pipeline::ChunkCosts::backward_weight})
       cost.*time = std::max(cost.*time, kLeast);
     cost.backward = cost.backward_input + cost.backward_weight;
   }
-  // The view's rooms are without the edges; these stay where they are.
-  for (const StageView& stage : view.stages) problem.search.memory.push_back(stage.room);
-  problem.search.memory[static_cast<std::size_t>(chunks.front().stage)] -= view.first.bytes;
-  problem.search.memory[static_cast<std::size_t>(chunks.back().stage)] -= view.last.bytes;
+}
+
+}  // namespace
+
+ListProblem list_problem(const Hardware& hardware, const Topology& topology, const Profile& profile,
+                         double known_rail) {
+  const Plan& plan = profile.plan;
+  Training training = training_of(profile.shape);
+  const Calibration calibrated = calibrate(hardware, topology, profile, training, known_rail);
+  training.in_parts = true;
+  const double share = model_sizes(profile.shape, training, hardware.types.size()).deferred;
+  ListProblem problem = problem_of(pipeline_view(hardware, topology, calibrated.job, plan, share), plan);
+  pipeline::Costs& costs = problem.search.costs;
+  const std::vector<Measured> measured = measured_stages(profile);
+  std::vector<std::vector<std::size_t>> own(plan.stages.size());
+  for (std::size_t c = 0; c < costs.size(); ++c)
+    own[static_cast<std::size_t>(problem.search.rank_of_chunk[c])].push_back(c);
+  for (std::size_t s = 0; s < own.size(); ++s) {
+    scale(costs, own[s], &pipeline::ChunkCosts::forward, measured[s].forward);
+    scale(costs, own[s], &pipeline::ChunkCosts::backward_input, measured[s].backward_input);
+    scale(costs, own[s], &pipeline::ChunkCosts::backward_weight, measured[s].backward_weight);
+  }
+  finish_times(costs);
   const std::vector<double> held = peaks(problem.present, costs);
-  for (std::size_t s = 0; s < stages; ++s) problem.search.memory[s] = std::max(problem.search.memory[s], held[s]);
+  for (std::size_t s = 0; s < held.size(); ++s) problem.search.memory[s] = std::max(problem.search.memory[s], held[s]);
   return problem;
 }
 
-SearchedLists search_lists(const ListProblem& problem) {
+ListProblem list_problem(const Hardware& hardware, const Topology& topology, const JobCoefficients& job,
+                         const Plan& plan) {
+  ListProblem problem = problem_of(pipeline_view(hardware, topology, job, plan, 0), plan);
+  finish_times(problem.search.costs);
+  return problem;
+}
+
+SearchedLists search_lists(const ListProblem& problem, std::int64_t most_work) {
   pipeline::SearchOptions options;
-  options.work = pipeline::usual_work(problem.search);
+  options.work = std::min(most_work, pipeline::usual_work(problem.search));
   pipeline::Found found = pipeline::search(problem.search, options, {problem.present});
   SearchedLists result;
   result.present_ms = result.ms = step_ms(problem.present, problem);

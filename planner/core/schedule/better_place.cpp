@@ -12,6 +12,8 @@
 #include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/schedule/gpu_type.hpp"
 #include "planner/core/schedule/job_coefficients.hpp"
+#include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/job_site.hpp"
 #include "planner/core/schedule/move.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
 #include "planner/core/schedule/player.hpp"
@@ -87,18 +89,22 @@ class Look {
     }
     if (type == place.present_type && place.base.size() >= job.anchor.size()) return std::nullopt;
     const auto given = input_.coefficients.find(job.id);
-    known_.coefficients = given != input_.coefficients.end() ? given->second : assumed_for(job, known_.site);
+    known_.coefficients =
+        as_the_job_allows(given != input_.coefficients.end() ? given->second : assumed_for(job, known_.site), job);
     if (type != place.present_type && !computation_is_measured(place.present_type)) return std::nullopt;
     const auto plan = plan_at_rest(job, place.base, cluster_, &known_);
     if (!plan) return std::nullopt;
-    const Topology& topology = known_.site.topology;
-    const auto next = evaluate_plan(known_.site.hardware, topology, *known_.coefficients, *plan);
+    const Site here = site_for(known_.site, job);
+    const Site there = site_for(known_.site, job_at_rest(job, place.base, cluster_));
+    const auto next = evaluate_plan(there.hardware, there.topology, *known_.coefficients, *plan);
     if (!next.feasible) return std::nullopt;
     place.next_ms = next.exact_ms;
-    place.present_ms = evaluate_plan(known_.site.hardware, topology, *known_.coefficients, *job.plan).exact_ms;
+    place.present_ms = evaluate_plan(here.hardware, here.topology, *known_.coefficients, *job.plan).exact_ms;
     const JobCoefficients worst = worst_of_assumed(*known_.coefficients);
-    const auto at_worst = [&](const Plan& one) { return evaluate_plan(roomy_, topology, worst, one).exact_ms; };
-    if (!pays(job, place.present_ms, place.next_ms) || !pays(job, at_worst(*job.plan), at_worst(*plan)))
+    const auto at_worst = [&](const Site& site, const Plan& one) {
+      return evaluate_plan(roomy_, site.topology, worst, one).exact_ms;
+    };
+    if (!pays(job, place.present_ms, place.next_ms) || !pays(job, at_worst(here, *job.plan), at_worst(there, *plan)))
       return std::nullopt;
     auto after = plan_after_move(job, place.base, cluster_, &known_);
     if (!after) return std::nullopt;

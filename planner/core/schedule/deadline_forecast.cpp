@@ -7,6 +7,7 @@
 #include "planner/core/model/least_time.hpp"
 #include "planner/core/schedule/duration_text.hpp"
 #include "planner/core/schedule/growing.hpp"
+#include "planner/core/schedule/job_site.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
 
 namespace espalier {
@@ -24,7 +25,8 @@ std::vector<NodeGpus> others(const Site& site, const std::vector<NodeGpus>& held
     NodeGpus rest{node, {}};
     for (std::size_t gpu = 0; gpu < site.topology.gpu_types(node).size(); ++gpu)
       if (const auto index = static_cast<std::int16_t>(gpu);
-          own == held.end() || std::find(own->gpus.begin(), own->gpus.end(), index) == own->gpus.end())
+          site.topology.has(node, index) &&
+          (own == held.end() || std::find(own->gpus.begin(), own->gpus.end(), index) == own->gpus.end()))
         rest.gpus.push_back(index);
     if (!rest.gpus.empty()) result.push_back(std::move(rest));
   }
@@ -54,7 +56,7 @@ double least_ms(const Site& site, const JobCoefficients& coefficients, const std
 
 }  // namespace
 
-std::optional<DeadlineForecast> deadline_forecast(const ElasticJob& job, const Site& site,
+std::optional<DeadlineForecast> deadline_forecast(const ElasticJob& job, const Site& all,
                                                   const JobCoefficients& coefficients, bool measured, double now,
                                                   double start_seconds, std::span<const std::string> closed,
                                                   int most_ever) {
@@ -66,6 +68,9 @@ std::optional<DeadlineForecast> deadline_forecast(const ElasticJob& job, const S
   forecast.measured = measured;
   forecast.own_gpus = forecast.best_gpus = job.plan->gpu_count();
   forecast.own_end = forecast.best_end = forecast.least_end = end_at(job.step_seconds);
+  const std::shared_ptr<const Site> given(std::shared_ptr<void>(), &all);
+  const auto own_site = site_for(given, job);
+  const Site& site = *own_site;
   const auto held = held_gpus(held_by(job, site));
   int own = 0;
   for (const NodeGpus& one : held) own += static_cast<int>(one.gpus.size());
@@ -75,8 +80,7 @@ std::optional<DeadlineForecast> deadline_forecast(const ElasticJob& job, const S
       std::min(forecast.own_end, end_at(least_ms(site, coefficients, held, others(site, held, {}), most) / 1000));
   if (job.max_gpus <= own || job.held) return forecast;
   const std::vector<NodeGpus> rest = others(site, held, closed);
-  const auto virtual_job =
-      VirtualJob::make(job, std::shared_ptr<const Site>(std::shared_ptr<void>(), &site), coefficients);
+  const auto virtual_job = VirtualJob::make(job, given, coefficients);
   if (!virtual_job) return forecast;  // its own GPUs are all that can be told of
   // As a start searches that takes idle GPUs at once: any number of them, stages and TP degrees that the job's limits
   // allow.

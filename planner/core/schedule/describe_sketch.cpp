@@ -1,6 +1,8 @@
 #include "planner/core/schedule/describe_sketch.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 namespace espalier {
 namespace {
@@ -26,11 +28,16 @@ std::string describe_sketch(const PlanSketch& sketch, const Topology& topology) 
   std::string text = "pp" + std::to_string(sketch.stages.size()) + " dp" + range(least_dp, most_dp) + " tp" +
                      range(least_tp, most_tp) + (sketch.form.plain() ? "" : " " + sketch.form.schedule()) + " | " +
                      layers + " layers |";
-  for (std::size_t i = 0; i < all.size();) {
-    const int node = all[i].node;
-    int gpus = 0;
-    for (; i < all.size() && all[i].node == node; ++i) gpus += all[i].gpus;
-    text += " " + topology.name(node) + ":" + std::to_string(gpus);
+  // By node: its islands, then what is in none.
+  std::map<int, std::map<std::pair<bool, int>, int>> gpus;
+  for (const Piece& piece : all) {
+    const int whole = topology.whole(piece.node);
+    gpus[whole][{piece.node == whole, piece.node}] += piece.gpus;
+  }
+  for (const auto& [node, islands] : gpus) {
+    text += " " + topology.name(node);
+    char before = ':';
+    for (const auto& [island, count] : islands) text += std::exchange(before, '+') + std::to_string(count);
   }
   return text;
 }

@@ -1,4 +1,5 @@
-// Describes a sketch for people: "pp2 dp1-2 tp2 | 10+12 layers | n1:4 n2:6".
+// Describes a sketch for people: "pp2 dp1-2 tp2 | 10+12 layers | n1:4 n2:2+4". Of n2 two GPUs are of one island and
+// four of another, or of none.
 #pragma once
 
 #include <string>

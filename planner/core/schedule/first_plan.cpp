@@ -54,7 +54,7 @@ class FirstSearch {
   FirstSearch(const ElasticJob& job, const Site& site, const JobCoefficients& coefficients, RankOrder order)
       : job_(job),
         site_(site),
-        coefficients_(with_allowed_degrees(coefficients, job)),
+        coefficients_(as_the_job_allows(coefficients, job)),
         bounds_(bounds_of(without_plan(job), site)),
         order_(order),
         gpus_(gpus_of(job)) {

@@ -3,19 +3,38 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "planner/core/hostlist.hpp"
 #include "planner/core/schedule/acquire.hpp"
 #include "planner/core/schedule/benefit.hpp"
 #include "planner/core/schedule/describe_sketch.hpp"
 #include "planner/core/schedule/growth_record.hpp"
 #include "planner/core/schedule/materialize.hpp"
+#include "planner/core/schedule/replacing.hpp"
+#include "planner/core/schedule/searched_placement.hpp"
 #include "planner/core/schedule/shrinking.hpp"
 
 namespace espalier {
+namespace {
+
+// Of the nodes on which the job gets GPUs, those on which it has some of another Slurm job.
+std::string divided_nodes(const ElasticJob& job, const Site& site, const std::vector<ExtensionRequest>& acquire) {
+  std::vector<std::string> nodes;
+  for (const ExtensionRequest& request : acquire)
+    for (const auto* holdings : {&job.anchor, &job.extensions})
+      for (const Holding& held : *holdings)
+        if (held.node == request.node && !site.hardware.jobs_reach) nodes.push_back(held.node);
+  std::sort(nodes.begin(), nodes.end());
+  nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+  return fold_hosts(nodes);
+}
+
+}  // namespace
+
 // The planner's own search on a winner's final GPUs. The exact recurrence decides.
 void Growing::polish(Player& one) {
   if (options_.as_printed) return;
   VirtualJob& job = *one.virtual_job;
-  const auto pieces = pieces_of(job.held(), site_);
+  const auto pieces = pieces_of(job.held(), job.site());
   const auto found = best_plan(job.evaluator(), pieces, std::span(&job.present().sketch, 1), kPolishEffort);
   if (!found || found->ms >= job.present().ms) return;
   WorkingPlan better = working_plan(job.evaluator(), found->sketch, true);
@@ -49,8 +68,14 @@ std::optional<Decision> Growing::growth(Player& one, std::vector<Supply>& suppli
       d.acquire.size(), seconds_text(one.job->step_seconds).c_str(), seconds_text(d.predicted_step_seconds).c_str(),
       one.first_benefit, threshold_);
   d.reason = text;
+  if (const std::string nodes = divided_nodes(*one.job, site_, d.acquire); !nodes.empty())
+    d.reason += "; those on " + nodes + " reach the job's other GPUs there over the network only";
   if (!options_.as_printed && pessimist(one).doubts(job.present().sketch))
     d.reason += "; the gain holds " + doubt_text(one, job.present().sketch);
+  const Plan named = *plan;
+  if (!options_.as_printed && input_.coefficients.contains(one.job->id))
+    *plan = with_searched_placement(named, job.present().sketch, job.problem(), *one.job);
+  if (*plan != named) d.reason += std::string("; ") + kPlacedBySearch;
   add_unused(*one.job, *plan, d.release);
   if (!d.release.empty()) d.kind = DecisionKind::migrate;
   d.candidates = std::move(one.candidates);
@@ -63,7 +88,7 @@ std::optional<Decision> Growing::growth(Player& one, std::vector<Supply>& suppli
 void Growing::choose_among(Decision& d, const Player& one) const {
   const PlanSketch& final = one.virtual_job->present().sketch;
   const Candidate winner{
-      describe_sketch(final, site_.topology),
+      describe_sketch(final, one.virtual_job->site().topology),
       final.gpus() - one.first_gpus,
       d.predicted_step_seconds,
       marginal_benefit(one.first_size, one.virtual_job->size_of(one.virtual_job->held()) - one.first_size,
@@ -86,7 +111,7 @@ bool Growing::may_replan(const Player& one) const {
 // cost.
 std::optional<Decision> Growing::replan(Player& one) {
   VirtualJob& job = *one.virtual_job;
-  if (!may_replan(one) || !job.is_replanned()) return std::nullopt;
+  if (!may_replan(one) || !job.is_replanned() || replaces(*one.job)) return std::nullopt;
   const WorkingPlan& better = job.replanned(kReplanEffort);
   const double now = one.first_exact, next = job.evaluator().exact_sketch(better.sketch);
   if (!payoff_.worth_its_cost(one, now, next, better.sketch, 0)) return std::nullopt;
@@ -99,7 +124,7 @@ std::optional<Decision> Growing::replan(Player& one) {
   d.predicted_step_seconds = one.job->step_seconds * next / now;
   d.reason = "a faster plan on the GPUs it has: from " + seconds_text(one.job->step_seconds) + " to a predicted " +
              seconds_text(d.predicted_step_seconds) + " per step";
-  d.candidates.push_back({describe_sketch(better.sketch, site_.topology),
+  d.candidates.push_back({describe_sketch(better.sketch, job.site().topology),
                           better.sketch.gpus() - one.first_gpus,
                           d.predicted_step_seconds,
                           0,

@@ -16,15 +16,16 @@ inline constexpr SearchEffort kPolishEffort{1, 6, 1000, 2'000};
 // For one decision. The arguments must outlive this object.
 class Growing {
  public:
-  Growing(const SchedulerOptions& options, const PlanningInput& input, const Site& site, double threshold)
-      : options_(options), input_(input), site_(site), threshold_(threshold), payoff_(options, input) {}
+  Growing(const SchedulerOptions& options, const PlanningInput& input, const Site& site, double threshold,
+          const Payoff& payoff)
+      : options_(options), input_(input), site_(site), threshold_(threshold), payoff_(payoff) {}
 
   // The decision for what the job has won in the virtual cluster. Its GPUs leave `supplies`. nullopt:
   // placed on its GPUs the plan is not worth its cost; `weighed` may get a note.
   std::optional<Decision> growth(Player& one, std::vector<Supply>& supplies, std::vector<Weighed>& weighed);
 
   // A better plan on the same GPUs. Only if coefficients were observed and the change is worth its
-  // cost.
+  // cost. Of a job that leaves its schedule to the planner: Replacing (replacing.hpp).
   std::optional<Decision> replan(Player& one);
   bool may_replan(const Player& one) const;
 

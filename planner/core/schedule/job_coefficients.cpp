@@ -6,6 +6,7 @@
 #include "planner/core/model/iteration_profile.hpp"
 #include "planner/core/model/sheet_coefficients.hpp"
 #include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/job_site.hpp"
 
 namespace espalier {
 namespace {
@@ -28,7 +29,7 @@ ModelShape known_shape(const ElasticJob& job) {
 
 Training training_for(const ElasticJob& job, const ModelShape& shape) {
   Training training = training_of(shape);
-  training.in_parts = !forms_of(job).empty();
+  training.in_parts = !forms_of(job).empty() || told_lists(job) != nullptr;
   return training;
 }
 
@@ -37,7 +38,8 @@ Training training_for(const ElasticJob& job, const ModelShape& shape) {
 JobCoefficients assumed_for(const ElasticJob& job, const Site& site) {
   const double step_ms = job.step_seconds > 0 ? job.step_seconds * 1000 : 1;
   const ModelShape shape = known_shape(job);
-  return assumed_coefficients(site.hardware, site.topology, shape, training_for(job, shape), *job.plan, step_ms);
+  return assumed_coefficients(site.hardware, site_for(site, job).topology, shape, training_for(job, shape), *job.plan,
+                              step_ms, told_lists(job));
 }
 
 JobCoefficients sheet_for(const ElasticJob& job, const Site& site) {

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "planner/core/data_parallel.hpp"
+#include "planner/core/error.hpp"
+#include "planner/core/model/own_lists.hpp"
 
 namespace espalier {
 namespace {
@@ -40,7 +42,10 @@ PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel
   bounds.fixed_dp = job.parallel.dp;
   bounds.fixed_tp = job.parallel.tp;
   bounds.fixed_micro_batches = job.parallel.micro_batches;
-  if (!job.anchor.empty()) bounds.lead_node = site.topology.find(job.anchor.front().node);
+  if (!job.anchor.empty()) {
+    const Holding& first = job.anchor.front();
+    bounds.lead_node = site.topology.find(first.node, first.gpus.empty() ? -1 : first.gpus.front());
+  }
   if (data_parallel_only && job.plan && !job.plan->stages.empty()) {
     bounds.fixed_pp = static_cast<int>(job.plan->stages.size());
     bounds.fixed_tp = job.plan->stages.front().tp;
@@ -62,6 +67,15 @@ std::string reported_schedule(const ElasticJob& job) {
 
 }  // namespace
 
+std::shared_ptr<const OwnLists> told_lists(const ElasticJob& job) {
+  if (job.parallel.lists.empty()) return nullptr;
+  try {
+    return OwnLists::of(job.parallel.lists);
+  } catch (const Error&) {
+    return nullptr;  // a planner refuses such a report (report_check.hpp)
+  }
+}
+
 bool chooses_schedule(const ElasticJob& job) { return reported_schedule(job) == kAutomaticSchedule; }
 
 std::span<const PipelineForm> forms_of(const ElasticJob& job) {
@@ -78,7 +92,8 @@ Plan in_its_form(Plan plan, PipelineForm chosen, const ElasticJob& job) {
   return made;
 }
 
-JobCoefficients with_allowed_degrees(JobCoefficients coefficients, const ElasticJob& job) {
+JobCoefficients as_the_job_allows(JobCoefficients coefficients, const ElasticJob& job) {
+  coefficients.own_lists = told_lists(job);
   const auto& allowed = job.parallel.tp_degrees;
   if (allowed.empty()) return coefficients;
   std::vector<int> degrees;
@@ -99,7 +114,8 @@ std::optional<PlanSketch> sketch_of(const Plan& plan, const Site& site) {
     next.layers = stage.layers;
     for (const Replica& replica : stage.replicas) {
       if (replica.gpus.empty()) return std::nullopt;
-      const int node = site.topology.find(replica.gpus.front().node);
+      const GpuId& first = replica.gpus.front();
+      const int node = site.topology.find(first.node, first.index);
       for (const GpuId& gpu : replica.gpus) {
         if (!known(site, node, gpu.index)) return std::nullopt;
         add(next.pieces, node, type_of(site, node, gpu.index), 1);
@@ -112,10 +128,15 @@ std::optional<PlanSketch> sketch_of(const Plan& plan, const Site& site) {
 std::vector<HeldGpus> held_by(const ElasticJob& job, const Site& site) {
   std::vector<HeldGpus> result;
   const auto take = [&](const Holding& holding, JobId extension) {
-    HeldGpus held{extension, {site.topology.find(holding.node), {}}};
-    for (const int gpu : holding.gpus)
-      if (known(site, held.at.node, gpu)) held.at.gpus.push_back(static_cast<std::int16_t>(gpu));
-    if (!held.at.gpus.empty()) result.push_back(std::move(held));
+    const std::size_t first = result.size();
+    for (const int gpu : holding.gpus) {
+      const int node = site.topology.find(holding.node, gpu);
+      if (!known(site, node, gpu)) continue;
+      auto at = std::find_if(result.begin() + static_cast<std::ptrdiff_t>(first), result.end(),
+                             [&](const HeldGpus& held) { return held.at.node == node; });
+      if (at == result.end()) at = result.insert(at, {extension, {node, {}}});
+      at->at.gpus.push_back(static_cast<std::int16_t>(gpu));
+    }
   };
   for (const Holding& holding : job.anchor) take(holding, 0);
   for (const Holding& holding : job.extensions) take(holding, holding.job);

@@ -1,6 +1,7 @@
 // An elastic job as a planning problem: its bounds and its present plan and GPUs.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -22,14 +23,16 @@ PlanBounds bounds_of(const ElasticJob& job, const Site& site, bool data_parallel
 // The schedules and chunks that the job's plans may have: its program reports the schedule's name
 // (TrainingSetting::schedule, "zb-v, 2 chunks"), its limits tell the chunks.
 std::span<const PipelineForm> forms_of(const ElasticJob& job);
+// The lists that the job's program told (ParallelLimits::lists). Null: none, or none that can be read.
+std::shared_ptr<const OwnLists> told_lists(const ElasticJob& job);
 // Whether the planner chooses them.
 bool chooses_schedule(const ElasticJob& job);
 // The plan in the form of its sketch where the planner chooses, else in the job's.
 Plan in_its_form(Plan plan, PipelineForm chosen, const ElasticJob& job);
 
-// The coefficients with only those TP degrees that the user allows. Some degree always remains: if
-// the user allows none that the model allows, the smallest one.
-JobCoefficients with_allowed_degrees(JobCoefficients coefficients, const ElasticJob& job);
+// The coefficients with only those TP degrees that the user allows, and with the job's own lists. Some degree always
+// remains: if the user allows none that the model allows, the smallest one.
+JobCoefficients as_the_job_allows(JobCoefficients coefficients, const ElasticJob& job);
 
 // The counts of a plan. nullopt: the plan names a GPU that the site does not have.
 std::optional<PlanSketch> sketch_of(const Plan& plan, const Site& site);
@@ -40,7 +43,7 @@ struct HeldGpus {
   NodeGpus at;
 };
 
-// The job's GPUs, holding by holding. GPUs that the site does not know are left out.
+// The job's GPUs, holding by holding, and island by island of a holding. GPUs that the site does not know are left out.
 std::vector<HeldGpus> held_by(const ElasticJob& job, const Site& site);
 // The same per node, sorted. `without`: ids of extensions to leave out (sorted).
 std::vector<NodeGpus> held_gpus(std::span<const HeldGpus> holdings, const std::vector<JobId>& without = {});

@@ -34,8 +34,8 @@ std::map<std::pair<int, int>, Present> present_places(const Topology& topology, 
   for (const Stage& stage : job.plan->stages) first.push_back(first.back() + stage.layers);
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const auto stage = static_cast<std::size_t>(where[r].stage);
-    places[{topology.find(ranks[r].node), ranks[r].index}] = {first[stage], job.plan->stages[stage].layers,
-                                                              where[r].replica};
+    places[{topology.find(ranks[r].node, ranks[r].index), ranks[r].index}] = {
+        first[stage], job.plan->stages[stage].layers, where[r].replica};
   }
   return places;
 }
@@ -170,7 +170,7 @@ std::optional<Plan> materialize(const Problem& problem, const PlanSketch& sketch
   GpuId lead;
   if (!job.anchor.empty() && !job.anchor.front().gpus.empty()) {
     lead = {job.anchor.front().node, job.anchor.front().gpus.front()};
-    seat_lead(seats, problem.topology.find(lead.node), lead.index);
+    seat_lead(seats, problem.topology.find(lead.node, lead.index), lead.index);
   }
   Plan plan{problem.job.global_batch, sketch.micro_batches, {}};
   for (std::size_t s = 0; s < sketch.stages.size(); ++s) {

@@ -50,6 +50,14 @@ std::vector<ExtensionRequest> parts_on(const std::vector<const NodeView*>& nodes
   return {};
 }
 
+// Slurm chooses which of a node's idle GPUs the base gets.
+bool may_get_unfit(const ElasticJob& job, const NodeView& node) {
+  return std::any_of(job.unfit.begin(), job.unfit.end(), [&](const GpuId& gpu) {
+    return gpu.node == node.name && gpu.index >= 0 && gpu.index < std::ssize(node.gpu_owner) &&
+           node.gpu_owner[static_cast<std::size_t>(gpu.index)] == 0;
+  });
+}
+
 std::set<std::string> nodes_of(const ElasticJob& job) {
   std::set<std::string> nodes;
   if (job.plan)
@@ -128,7 +136,8 @@ std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& w
     if (!wish.type.empty() && !reach.has_type(wish.type))
       throw Error("type " + wish.type + ": types= of the job leaves it out");
     for (const NodeView& node : cluster.nodes)
-      if (node.usable && node.unhealthy.empty() && reach.has(node) && (wish.type.empty() || node.gpu_type == wish.type))
+      if (node.usable && node.unhealthy.empty() && reach.has(node) &&
+          (wish.type.empty() || node.gpu_type == wish.type) && !may_get_unfit(job, node))
         nodes.push_back(&node);
   }
   const auto now = nodes_of(job);  // these are preferred
@@ -194,6 +203,11 @@ std::optional<Plan> plan_on_base(const ElasticJob& job, const std::vector<Holdin
     moved.max_gpus = std::max(moved.max_gpus, static_cast<int>(gpus.size()));
   }
   return plan_on_subset(moved, gpus, known);
+}
+
+ElasticJob job_at_rest(const ElasticJob& job, const std::vector<ExtensionRequest>& base, const ClusterView& cluster) {
+  auto moved = moved_to(job, base, cluster);
+  return moved ? std::move(moved->job) : job;
 }
 
 std::optional<Plan> plan_at_rest(const ElasticJob& job, const std::vector<ExtensionRequest>& base,

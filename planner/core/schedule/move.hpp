@@ -46,8 +46,8 @@ struct MoveWish {
 };
 
 // The parts of a second base as large as the present one, on GPUs that are idle now, as many on each node, on as few
-// nodes as can be. Unless the user names nodes they are of one type. Throws Error that says why there is none: too few
-// idle GPUs; a waiting job could use them, too; the base may not be there; or it is as good where it is.
+// nodes as can be. Unless the user names nodes they are of one type, and none has an idle GPU unfit for the job. Throws
+// Error that says why there is none: too few idle GPUs; a waiting job could use them; it may not be there; no better.
 std::vector<ExtensionRequest> place_for(const ElasticJob& job, const MoveWish& wish, const Reach& reach,
                                         const ClusterView& cluster);
 
@@ -65,6 +65,9 @@ std::optional<Plan> plan_after_move(const ElasticJob& job, const std::vector<Ext
 
 // The same on a second base that runs: `base` is what Slurm has given it.
 std::optional<Plan> plan_on_base(const ElasticJob& job, const std::vector<Holding>& base, const PlanningBasis* known);
+
+// The job with the second base as its anchor; as it is, if the cluster lacks a node of `base`.
+ElasticJob job_at_rest(const ElasticJob& job, const std::vector<ExtensionRequest>& base, const ClusterView& cluster);
 
 // The same once the first base has been left: on the second base and the job's extensions only.
 std::optional<Plan> plan_at_rest(const ElasticJob& job, const std::vector<ExtensionRequest>& base,

@@ -9,7 +9,7 @@ namespace espalier {
 
 // Training that the change wins, as time of the present plan.
 double Payoff::won_seconds(const Player& one, double present_ms, double next_ms, int gpus) const {
-  double idle = options_.likely_idle_seconds ? options_.likely_idle_seconds(input_, gpus) : options_.idle_seconds;
+  double idle = idle_ != nullptr ? idle_->seconds(gpus) : options_.idle_seconds;
   // A change gains nothing after the job's end.
   const auto start = input_.start_seconds.find(one.job->id);
   if (!options_.as_printed)
@@ -20,9 +20,18 @@ double Payoff::won_seconds(const Player& one, double present_ms, double next_ms,
 
 bool Payoff::worth_its_pause(const Player& one, double present_ms, double next_ms, int gpus) const {
   if (next_ms * options_.least_gain > present_ms) return false;
+  return won_seconds(one, present_ms, next_ms, gpus) > pause_seconds(one);
+}
+
+double Payoff::pause_seconds(const Player& one) const {
   const auto measured = input_.redeploy_seconds.find(one.job->id);
-  const double known = measured != input_.redeploy_seconds.end() ? measured->second : options_.redeploy_seconds;
-  return won_seconds(one, present_ms, next_ms, gpus) > known;
+  return measured != input_.redeploy_seconds.end() ? measured->second : options_.redeploy_seconds;
+}
+
+bool Payoff::worth_its_move(const Player& one, double present_ms, double next_ms, const Plan& next) const {
+  return next_ms * options_.least_gain <= present_ms &&
+         won_seconds(one, present_ms, next_ms, 0) >
+             pause_seconds(one) + transfer_seconds(one.virtual_job->problem(), *one.job->plan, next);
 }
 
 bool Payoff::worth_its_cost(const Player& one, double present_ms, double next_ms, const PlanSketch& next,

@@ -29,6 +29,7 @@ Pessimist::Pessimist(const Problem& problem)
     : expected_(problem.job),
       worst_(worst_of_assumed(problem.job)),
       topology_(problem.topology),
+      given_(problem.hardware),
       hardware_(without_memory_limits(problem.hardware)),
       evaluator_(Problem{hardware_, topology_, worst_, problem.bounds, problem.forms}) {}
 
@@ -55,5 +56,7 @@ std::string Pessimist::doubted(const PlanSketch& next) const {
 }
 
 double Pessimist::ms(const Plan& plan) const { return evaluate_plan(hardware_, topology_, worst_, plan).exact_ms; }
+
+PlacementReach Pessimist::reach(const Plan& plan) const { return reach_of(plan, given_, topology_, worst_); }
 
 }  // namespace espalier

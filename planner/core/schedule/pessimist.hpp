@@ -4,6 +4,7 @@
 #include <string>
 
 #include "planner/core/plan.hpp"
+#include "planner/core/schedule/searched_placement.hpp"
 #include "planner/core/solver/evaluator.hpp"
 
 namespace espalier {
@@ -22,10 +23,13 @@ class Pessimist {
   // In ms. Memory is not checked: the expected coefficients decide what fits.
   double ms(const PlanSketch& sketch) { return evaluator_.exact_sketch(sketch); }
   double ms(const Plan& plan) const;
+  // With lists that are searched for it in the memory that there is (searched_placement.hpp).
+  PlacementReach reach(const Plan& plan) const;
 
  private:
   const JobCoefficients expected_, worst_;
   const Topology& topology_;
+  const Hardware& given_;
   const Hardware hardware_;  // without limits of memory
   Evaluator evaluator_;
 };

@@ -7,6 +7,7 @@
 #include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/schedule/growth_record.hpp"
 #include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/job_site.hpp"
 #include "planner/core/schedule/materialize.hpp"
 #include "planner/core/schedule/plan_residuals.hpp"
 #include "planner/core/schedule/shrinking.hpp"
@@ -58,18 +59,19 @@ struct Found {
 
 class Search {
  public:
-  Search(const ElasticJob& job, const Site& site, const JobCoefficients& coefficients)
+  Search(const ElasticJob& job, const Site& all, const JobCoefficients& coefficients)
       : job_(job),
-        site_(site),
-        coefficients_(with_allowed_degrees(coefficients, job)),
-        bounds_(bounds_of(job, site)),
-        held_(held_gpus(held_by(job, site))),
-        pieces_(pieces_of(held_, site)) {
-    auto present = sketch_of(*job.plan, site);
+        site_(site_for(all, job)),
+        coefficients_(as_the_job_allows(coefficients, job)),
+        bounds_(bounds_of(job, site_)),
+        held_(held_gpus(held_by(job, site_))),
+        pieces_(pieces_of(held_, site_)) {
+    auto present = sketch_of(*job.plan, site_);
     if (!present) return;
     const auto forms = forms_of(job);
     if (forms.size() == 1) present->form = forms.front();
-    fit_memory_to_running_plan({site.hardware, site.topology, coefficients_, bounds_, forms}, *present, coefficients_);
+    fit_memory_to_running_plan({site_.hardware, site_.topology, coefficients_, bounds_, forms}, *present,
+                               coefficients_);
     present_ms_ = ms_of(*job.plan);
   }
 
@@ -106,7 +108,7 @@ class Search {
 
  private:
   const ElasticJob& job_;
-  const Site& site_;
+  const Site site_;
   JobCoefficients coefficients_;
   const PlanBounds bounds_;
   const std::vector<NodeGpus> held_;

@@ -7,6 +7,8 @@
 #include "planner/core/coefficients_json.hpp"
 #include "planner/core/fields.hpp"
 #include "planner/core/model/evaluate_plan.hpp"
+#include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/job_site.hpp"
 
 namespace espalier {
 namespace {
@@ -154,13 +156,15 @@ PlanningBasis basis_from(const Json& json) {
 }
 
 std::vector<Candidate> weighed_against(const PlanningBasis& known, const ElasticJob& job, const Plan& next) {
+  const Site site = site_for(known.site, job);
+  const auto coefficients = known.coefficients ? as_the_job_allows(*known.coefficients, job) : JobCoefficients{};
   const auto ms = [&](const Plan& plan) {
     if (!known.coefficients) return 0.0;
     for (const GpuId& gpu : plan.ranks()) {
       const int node = known.site.topology.find(gpu.node);
       if (node < 0 || static_cast<std::size_t>(gpu.index) >= known.site.topology.gpu_types(node).size()) return 0.0;
     }
-    return evaluate_plan(known.site.hardware, known.site.topology, *known.coefficients, plan).exact_ms;
+    return evaluate_plan(site.hardware, site.topology, coefficients, plan).exact_ms;
   };
   std::vector<Candidate> weighed;
   const double now = job.plan ? ms(*job.plan) : 0, then = ms(next);

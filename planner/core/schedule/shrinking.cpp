@@ -1,7 +1,9 @@
 #include "planner/core/schedule/shrinking.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <map>
+#include <string>
 
 #include "planner/core/schedule/describe_sketch.hpp"
 #include "planner/core/schedule/materialize.hpp"
@@ -23,11 +25,29 @@ std::optional<Decision> Shrinking::shrink(Player& one, std::vector<JobId> leavin
   d.plan = std::move(*plan);
   d.predicted_step_seconds =
       one.job->step_seconds * one.virtual_job->evaluator().exact_sketch(below->sketch) / one.first_exact;
-  d.candidates.push_back({describe_sketch(below->sketch, site_.topology),
+  d.candidates.push_back({describe_sketch(below->sketch, one.virtual_job->site().topology),
                           d.plan.gpu_count() - one.first_gpus,
                           d.predicted_step_seconds,
                           0,
                           {}});
+  return d;
+}
+
+std::optional<Decision> Shrinking::reclaim(Player& one, const std::vector<StackTop>& stack, double limit) const {
+  const StackTop* deepest = nullptr;
+  for (const StackTop& top : stack)
+    if (top.benefit * one.discount < limit) deepest = &top;
+  if (deepest == nullptr) return std::nullopt;
+  auto d = shrink(one, deepest->extensions);
+  if (!d) return std::nullopt;
+  char text[160];
+  std::snprintf(text, sizeof text,
+                deepest->benefit > 0 ? "the cluster has filled: a benefit of %.3g is below the threshold of %.3g"
+                                     : "extensions make it no faster (a benefit of %.3g, the threshold is %.3g)",
+                deepest->benefit * one.discount, limit);
+  d->reason = std::string(text) + ": give back " + std::to_string(gpus_in(*one.job, d->release)) + " GPUs, run on " +
+              std::to_string(d->plan.gpu_count());
+  d->candidates.front().benefit = deepest->benefit * one.discount;
   return d;
 }
 
@@ -48,7 +68,7 @@ void Shrinking::leave_what_brings_nothing(Player& one, WorkingPlan& below, std::
   };
   std::sort(extensions.begin(), extensions.end(), before);
   extensions.erase(std::unique(extensions.begin(), extensions.end()), extensions.end());
-  auto kept = pieces_of(job.held_without(leaving), site_);
+  auto kept = pieces_of(job.held_without(leaving), job.site());
   for (const JobId extension : extensions) {
     if (std::binary_search(leaving.begin(), leaving.end(), extension)) continue;
     const int spare = count_gpus(kept) - below.sketch.gpus();
@@ -56,7 +76,7 @@ void Shrinking::leave_what_brings_nothing(Player& one, WorkingPlan& below, std::
     auto more = leaving;
     more.insert(std::upper_bound(more.begin(), more.end(), extension), extension);
     const auto held = job.held_without(more);
-    auto fewer = pieces_of(held, site_);
+    auto fewer = pieces_of(held, job.site());
     if (count_gpus(kept) - count_gpus(fewer) > spare) continue;
     if (!fits(below.sketch, fewer)) {
       auto less = job.shrunk_to(held, kStackEffort);

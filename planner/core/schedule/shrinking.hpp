@@ -21,6 +21,8 @@ class Shrinking {
   // Gives back `leaving` (sorted), and extensions that the smaller plan does not use. nullopt: no
   // valid plan.
   std::optional<Decision> shrink(Player& one, std::vector<JobId> leaving) const;
+  // Gives back the most extensions of the job's `stack` whose benefit is below `limit`. nullopt: there are none.
+  std::optional<Decision> reclaim(Player& one, const std::vector<StackTop>& stack, double limit) const;
 
  private:
   const SearchEffort& shrink_effort() const;

@@ -66,6 +66,20 @@ std::vector<const NodeView*> choose(const std::vector<Ground>& grounds, const st
 
 }  // namespace
 
+bool gets_room(JobId base, const ClusterView& cluster, const WaitingPlan& served) {
+  const auto waits = std::find_if(cluster.waiting.begin(), cluster.waiting.end(),
+                                  [base](const WaitingJob& job) { return job.id == base; });
+  if (waits == cluster.waiting.end() || waits->starts_later ||  // nothing is asked back for it
+      std::any_of(served.unserved.begin(), served.unserved.end(),
+                  [base](const Unserved& one) { return one.job.id == base; }))
+    return false;
+  const int nodes = std::max(1, waits->nodes), each = (waits->gpus + nodes - 1) / nodes;
+  const auto idle = std::count_if(cluster.nodes.begin(), cluster.nodes.end(), [&](const NodeView& node) {
+    return node.usable && names(waits->only_nodes, node.name) && node.idle_gpus() >= each;
+  });
+  return idle < nodes;
+}
+
 std::vector<ExtensionRequest> smaller_base(const WaitingBase& base, const ClusterView& cluster) {
   const auto waits = std::find_if(cluster.waiting.begin(), cluster.waiting.end(),
                                   [&](const WaitingJob& job) { return job.id == base.id; });

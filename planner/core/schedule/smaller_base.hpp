@@ -7,6 +7,7 @@
 
 #include "planner/core/cluster.hpp"
 #include "planner/core/decision.hpp"
+#include "planner/core/waiting.hpp"
 
 namespace espalier {
 
@@ -31,5 +32,10 @@ struct WaitingBase {
 // try yet; another waiting job could use the GPUs; there are too few.
 // Cost: O(nodes + waiting jobs x nodes with idle GPUs + GPUs of a node x those nodes x types).
 std::vector<ExtensionRequest> smaller_base(const WaitingBase& base, const ClusterView& cluster);
+
+// Whether extensions give GPUs back for the base that waits, or are about to. It then starts in about the time that a
+// generation takes to start, and a smaller base would only cost moves. Where enough GPUs are idle for it, and Slurm
+// does not start it, Slurm has reasons of its own: no. `served`: what serve_waiting() says of the jobs of `cluster`.
+bool gets_room(JobId base, const ClusterView& cluster, const WaitingPlan& served);
 
 }  // namespace espalier

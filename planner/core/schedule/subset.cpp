@@ -1,6 +1,7 @@
 // The reverse of growing, for callers without a scheduler: a launcher whose GPUs Slurm takes.
 #include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/job_site.hpp"
 #include "planner/core/schedule/materialize.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
@@ -40,7 +41,7 @@ std::optional<ClusterView> view_of(const ElasticJob& job, const std::vector<GpuI
 std::vector<NodeGpus> by_node(const std::vector<GpuId>& gpus, const Site& site) {
   std::map<int, NodeGpus> nodes;
   for (const GpuId& gpu : gpus) {
-    const int node = site.topology.find(gpu.node);
+    const int node = site.topology.find(gpu.node, gpu.index);
     nodes[node].node = node;
     nodes[node].gpus.push_back(static_cast<std::int16_t>(gpu.index));
   }
@@ -53,10 +54,21 @@ std::vector<NodeGpus> by_node(const std::vector<GpuId>& gpus, const Site& site) 
   return result;
 }
 
+// Where rank 0 stays: on the island of the anchor's first GPU, or if none of its GPUs is left, on another of the node.
+int lead_among(const std::vector<NodeGpus>& kept, int lead, const Topology& topology) {
+  int other = lead;
+  for (const NodeGpus& one : kept) {
+    if (one.node == lead) return lead;
+    if (lead >= 0 && topology.whole(one.node) == topology.whole(lead)) other = one.node;
+  }
+  return other;
+}
+
 std::optional<Plan> solve(const ElasticJob& job, const Site& site, const std::vector<NodeGpus>& kept,
                           JobCoefficients coefficients) {
-  const PlanBounds bounds = bounds_of(job, site);
-  coefficients = with_allowed_degrees(std::move(coefficients), job);
+  PlanBounds bounds = bounds_of(job, site);
+  bounds.lead_node = lead_among(kept, bounds.lead_node, site.topology);
+  coefficients = as_the_job_allows(std::move(coefficients), job);
   const Problem problem{site.hardware, site.topology, coefficients, bounds, forms_of(job)};
   auto present = sketch_of(*job.plan, site);
   if (!present) return std::nullopt;
@@ -94,15 +106,18 @@ std::optional<Plan> plan_on_subset(const ElasticJob& job, const std::vector<GpuI
   const auto view = view_of(job, gpus);
   if (!view) return std::nullopt;
   if (known != nullptr && has_all(known->site, job, gpus)) {
-    const Site& site = known->site;
+    const Site site = site_for(known->site, job);
     auto plan = solve_for(job, site, by_node(gpus, site), known->coefficients.value_or(assumed_for(job, site)));
     if (plan) return plan;
   }
   // Without knowledge of the GPUs' memory, or if by estimate nothing fits, no plan is refused for
   // lack of memory: a plan that may be too large is better than the end of the job.
-  Site site = *neutral_site(*view);
-  for (GpuType& type : site.hardware.types) type.memory_bytes = 1e18;
-  return solve_for(job, site, by_node(gpus, site), assumed_for(job, site));
+  Site neutral = *neutral_site(*view);
+  for (GpuType& type : neutral.hardware.types) type.memory_bytes = 1e18;
+  const Site site = site_for(neutral, job);
+  if (auto plan = solve_for(job, site, by_node(gpus, site), assumed_for(job, site))) return plan;
+  // A TP degree that the job must keep may fit on no island: a slow group is better than the end of the job, too.
+  return solve_for(job, neutral, by_node(gpus, neutral), assumed_for(job, neutral));
 }
 
 }  // namespace espalier

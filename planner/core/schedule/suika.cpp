@@ -2,7 +2,6 @@
 // given back. Then, in rounds, the best (job, prefix) takes its GPUs in a virtual cluster. The
 // result is at most one reconfiguration per job.
 #include <algorithm>
-#include <cstdio>
 #include <set>
 
 #include "planner/core/data_parallel.hpp"
@@ -17,9 +16,11 @@
 #include "planner/core/schedule/known_jobs.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
 #include "planner/core/schedule/payoff.hpp"
+#include "planner/core/schedule/replacing.hpp"
 #include "planner/core/schedule/shrinking.hpp"
 #include "planner/core/schedule/take_standing.hpp"
 #include "planner/core/schedule/trades.hpp"
+#include "planner/core/schedule/verdict.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
 #include "planner/core/waiting.hpp"
 
@@ -57,18 +58,17 @@ class Suika final : public Scheduler {
     std::map<JobId, double> worth;  // marginal benefit B by extension
     const auto stacks = weigh_stacks(worth, !input.cluster.waiting.empty());
     WaitingPlan served = serve_waiting(input, options_, worth);
+    forecast_idle(input, served);
     auto decisions = shrinks(input, served);
     reclaim_below_threshold(input, stacks, decisions);
     for (const Decision& d : decisions) player(d.job)->grows = false;
     rounds(input, served);
-    Growing growing(options_, input, *site_, threshold_);
+    Growing growing(options_, input, *site_, threshold_, payoff(input));
     for (Player& one : players_)
       if (one.grown)
         if (auto d = growing.growth(one, served.supplies, weighed_)) decisions.push_back(std::move(*d));
     trade(input, served, decisions);
-    for (Player& one : players_)
-      if (one.grows && !one.grown)
-        if (auto d = growing.replan(one)) decisions.push_back(std::move(*d));
+    replan(input, growing, decisions);
     // A VirtualJob that has grown shows an imagined state. It must not be reused as the job's real
     // state.
     for (const Player& one : players_)
@@ -189,22 +189,19 @@ class Suika final : public Scheduler {
       const bool settled =
           std::any_of(decisions.begin(), decisions.end(), [id = id](const Decision& d) { return d.job == id; });
       if (!options_.reclaim || settled || one.job->step_seconds <= 0 || !rested(*one.job, input)) continue;
-      const StackTop* deepest = nullptr;
-      for (const StackTop& top : stack)
-        if (top.benefit * one.discount < limit) deepest = &top;
-      if (deepest == nullptr) continue;
-      auto d = Shrinking(options_, input, *site_).shrink(one, deepest->extensions);
-      if (!d) continue;
-      char text[160];
-      std::snprintf(text, sizeof text,
-                    deepest->benefit > 0 ? "the cluster has filled: a benefit of %.3g is below the threshold of %.3g"
-                                         : "extensions make it no faster (a benefit of %.3g, the threshold is %.3g)",
-                    deepest->benefit * one.discount, limit);
-      d->reason = std::string(text) + ": give back " + std::to_string(gpus_in(*one.job, d->release)) +
-                  " GPUs, run on " + std::to_string(d->plan.gpu_count());
-      d->candidates.front().benefit = deepest->benefit * one.discount;
-      decisions.push_back(std::move(*d));
+      if (auto d = Shrinking(options_, input, *site_).reclaim(one, stack, limit)) decisions.push_back(std::move(*d));
     }
+  }
+
+  // Of jobs without other GPUs.
+  void replan(const PlanningInput& input, Growing& growing, std::vector<Decision>& decisions) {
+    std::vector<Player*> stay;
+    for (Player& one : players_)
+      if (one.grows && !one.grown) stay.push_back(&one);
+    for (Player* one : stay)
+      if (auto d = growing.replan(*one)) decisions.push_back(std::move(*d));
+    const Payoff weighs = payoff(input);
+    for (Decision& d : replacing_.find({options_, input, weighs}, stay)) decisions.push_back(std::move(d));
   }
 
   void trade(const PlanningInput& input, const WaitingPlan& served, std::vector<Decision>& decisions) {
@@ -213,15 +210,25 @@ class Suika final : public Scheduler {
       return one.job->step_seconds > 0 && rested(*one.job, input) &&
              std::none_of(decisions.begin(), decisions.end(), [&](const Decision& d) { return d.job == one.job->id; });
     };
-    const Trades::Market market{options_, input, *site_, served.supplies, expand_, threshold_};
+    const Payoff weighs = payoff(input);
+    const Trades::Market market{options_, input, *site_, served.supplies, expand_, threshold_, weighs};
     for (Decision& d : trades_.find(market, players_, may_give)) decisions.push_back(std::move(d));
   }
+
+  void forecast_idle(const PlanningInput& input, const WaitingPlan& served) {
+    idle_.reset();
+    if (options_.as_printed || !options_.idle_forecast) return;
+    std::size_t idle = 0;
+    for (const Supply& supply : served.supplies) idle += supply.gpus.size();
+    idle_ = idle_forecast(static_cast<int>(idle), input.arrivals, input.now, *options_.idle_forecast);
+  }
+  Payoff payoff(const PlanningInput& input) const { return {options_, input, idle_ ? &*idle_ : nullptr}; }
 
   void look(const PlanningInput& input, Player& one, const IdleGpus& idle) {
     if (options_.eager) one.virtual_job->forget();
     one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_);
     one.doubtful.clear();
-    one.best = Payoff(options_, input).best_of(one);
+    one.best = payoff(input).best_of(one);
     one.fresh = true;
     one.shifted = false;
   }
@@ -231,7 +238,7 @@ class Suika final : public Scheduler {
     const ScaleOut before = one.best;
     one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_, false);
     one.doubtful.clear();
-    one.best = Payoff(options_, input).best_of(one);
+    one.best = payoff(input).best_of(one);
     one.fresh = one.best.prefix == before.prefix;
     one.shifted = false;
     if (!one.fresh) look(input, one, idle);
@@ -252,10 +259,10 @@ class Suika final : public Scheduler {
       if (top == nullptr) return nullptr;
       if (top->fresh && !top->shifted) {
         const PrefixPlan& chosen = top->virtual_job->prefixes()[top->best.prefix];
-        if (Payoff(options_, input).holds_if_assumed(*top, chosen.plan.sketch, chosen.gpus)) return top;
+        if (payoff(input).holds_if_assumed(*top, chosen.plan.sketch, chosen.gpus)) return top;
         if (top->doubtful.empty()) top->doubted = top->best;
         top->doubtful.insert(top->best.prefix);
-        top->best = Payoff(options_, input).best_of(*top);
+        top->best = payoff(input).best_of(*top);
         continue;
       }
       if (++looks_ > options_.looks) return nullptr;
@@ -265,7 +272,7 @@ class Suika final : public Scheduler {
 
   void rounds(const PlanningInput& input, const WaitingPlan& served) {
     looks_ = 0;
-    const Growing growing(options_, input, *site_, threshold_);
+    const Growing growing(options_, input, *site_, threshold_, payoff(input));
     IdleGpus idle(served.supplies, *site_, input.closed);
     int replans = 0;
     for (Player& one : players_) {
@@ -314,24 +321,8 @@ class Suika final : public Scheduler {
         look(input, *winner, idle);
       }
     }
-    for (Player& one : players_) {
-      if (!one.grows || one.grown) continue;
-      Weighed note{one.job->id, 0, one.best.benefit, threshold_, {}, std::nullopt};
-      if (one.best.prefix > 0) note.gpus = one.virtual_job->prefixes()[one.best.prefix].gpus;
-      if (one.virtual_job->prefixes().size() <= 1) note.verdict = "there are no idle GPUs for it";
-      else if (!one.doubtful.empty()) doubt(one, note);
-      else if (one.best.prefix == 0) note.verdict = "no set of the idle GPUs would pay for the change";
-      else note.verdict = "its best marginal benefit is below the threshold";
-      note.standing = one.standing;
-      weighed_.push_back(std::move(note));
-    }
-  }
-
-  void doubt(Player& one, Weighed& note) const {
-    const PrefixPlan& best = one.virtual_job->prefixes()[one.doubted.prefix];
-    note.gpus = best.gpus;
-    note.benefit = one.doubted.benefit;
-    note.verdict = "its gain does not hold " + doubt_text(one, best.plan.sketch) + "; it waits until more is measured";
+    for (Player& one : players_)
+      if (one.grows && !one.grown) weighed_.push_back(verdict_of(one, threshold_));
   }
 
   const SchedulerOptions options_;
@@ -346,6 +337,8 @@ class Suika final : public Scheduler {
   std::vector<Player> players_;
   std::vector<Weighed> weighed_;
   Trades trades_;
+  Replacing replacing_;
+  std::optional<IdleForecast> idle_;  // of this decision
 };
 
 }  // namespace

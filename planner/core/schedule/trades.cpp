@@ -61,7 +61,7 @@ const StackTop* Trades::worth_giving(const Market& market, Player& taker, Player
   const auto& stack = giver.virtual_job->stack(kStackEffort);
   if (stack.empty()) return nullptr;
   const StackTop* chosen = nullptr;
-  const Payoff payoff(market.options, market.input);
+  const Payoff& payoff = market.payoff;
   VirtualJob& job = *taker.virtual_job;
   const std::size_t last = stack.size() - 1;
   for (const std::size_t depth : {last, last / 2, std::size_t{0}}) {

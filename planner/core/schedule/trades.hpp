@@ -26,6 +26,7 @@ class Trades {
     const std::vector<Supply>& supplies;  // what growth has left
     const ExpandOptions& expand;
     double threshold;
+    const Payoff& payoff;
   };
 
   // The givers' shrinks; their players no longer grow. A taker grows at a later decision, when the

@@ -5,6 +5,7 @@
 
 #include "planner/core/schedule/benefit.hpp"
 #include "planner/core/schedule/job_problem.hpp"
+#include "planner/core/schedule/job_site.hpp"
 #include "planner/core/solver/shrink.hpp"
 #include "planner/core/solver/thinning.hpp"
 
@@ -97,13 +98,15 @@ std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_
                                              const JobCoefficients& coefficients, bool data_parallel_only,
                                              StageBooks* books) {
   if (!job.plan) return nullptr;
-  auto sketch = sketch_of(*job.plan, *site);
+  const auto own_site = site_for(site, job);
+  auto sketch = sketch_of(*job.plan, *own_site);
   if (!sketch) return nullptr;
   std::unique_ptr<VirtualJob> made(new VirtualJob);
   made->job_ = job;
-  made->site_ = std::move(site);
+  made->given_site_ = std::move(site);
+  made->site_ = own_site;
   made->given_ = coefficients;
-  made->coefficients_ = with_allowed_degrees(coefficients, job);
+  made->coefficients_ = as_the_job_allows(coefficients, job);
   made->bounds_ = bounds_of(job, *made->site_, data_parallel_only);
   // Where the user fixed it, the chunks that the layers allow follow from the layers.
   const auto forms = forms_of(job);
@@ -111,7 +114,7 @@ std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_
   const Problem problem{made->site_->hardware, made->site_->topology, made->coefficients_, made->bounds_, forms};
   fit_memory_to_running_plan(problem, *sketch, made->coefficients_);
   made->evaluator_ = std::make_unique<Evaluator>(
-      problem, books != nullptr ? books->of(made->site_, made->coefficients_, made->bounds_) : nullptr);
+      problem, books != nullptr ? books->of(made->given_site_, made->coefficients_, made->bounds_) : nullptr);
   made->present_ = working_plan(*made->evaluator_, std::move(*sketch), true);
   // Even if the plan's shares are not the model's choice, it can be scored with the model's shares.
   if (!made->present_.feasible()) return nullptr;
@@ -122,9 +125,10 @@ std::unique_ptr<VirtualJob> VirtualJob::make(const ElasticJob& job, std::shared_
 
 bool VirtualJob::stands_for(const ElasticJob& job, const std::shared_ptr<const Site>& site,
                             const JobCoefficients& coefficients) const {
-  return site == site_ && job.plan == job_.plan && job.anchor == job_.anchor && job.extensions == job_.extensions &&
-         job.max_gpus == job_.max_gpus && job.floor_gpus == job_.floor_gpus && job.accuracy == job_.accuracy &&
-         job.parallel == job_.parallel && coefficients == given_;
+  return site == given_site_ && job.plan == job_.plan && job.anchor == job_.anchor &&
+         job.extensions == job_.extensions && job.max_gpus == job_.max_gpus && job.floor_gpus == job_.floor_gpus &&
+         job.accuracy == job_.accuracy && job.parallel == job_.parallel && job.gpu_islands == job_.gpu_islands &&
+         coefficients == given_;
 }
 
 void VirtualJob::inherit(VirtualJob& before) {
@@ -202,7 +206,8 @@ void VirtualJob::explore(const std::vector<NodeGpus>& idle, const ExpandOptions&
   const int most = std::min(bounds_.max_gpus - gpus, reach(job_, *site_, gpus));
   std::vector<AffinityUnit> units;
   if (most > 0)
-    units = cut_units(affinity_order(site_->hardware, site_->topology, held_, idle, most), unit_size(gpus), most);
+    units = cut_units(affinity_order(site_->hardware, site_->topology, held_, idle, most, options.ties),
+                      unit_size(gpus), most);
   std::map<int, int> renamed;
   const std::size_t same = common_units(units, renamed);
   if (prefixes_.size() > same + 1) prefixes_.resize(same + 1);

@@ -49,6 +49,9 @@ class VirtualJob {
   void inherit(VirtualJob& before);
 
   const ElasticJob& job() const { return job_; }
+  // As the job sees it (site_for): nodes of held(), of plans and of units are by this one's ids. Those of idle GPUs are
+  // the same in the site that the job was made for.
+  const Site& site() const { return *site_; }
   const Problem& problem() const { return evaluator_->problem(); }
   Evaluator& evaluator() { return *evaluator_; }
   const WorkingPlan& present() const { return present_; }
@@ -106,7 +109,7 @@ class VirtualJob {
   std::size_t common_units(const std::vector<AffinityUnit>& units, std::map<int, int>& renamed) const;
   void rename(const std::map<int, int>& renamed);
   ElasticJob job_;
-  std::shared_ptr<const Site> site_;
+  std::shared_ptr<const Site> given_site_, site_;
   JobCoefficients coefficients_, given_;
   PlanBounds bounds_;
   std::unique_ptr<Evaluator> evaluator_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/core/solver/working_plan.hpp"
+#include "planner/core/topology/affinity_order.hpp"
 
 namespace espalier {
 
@@ -20,8 +21,9 @@ struct ExpandOptions {
   bool near_tp = true;
   // In long rows, looks only at the prefixes of thinning.hpp, from 1, 2, 4, 8, ... units back.
   bool thinned = false;
-  PrefixSolver* solver = nullptr;  // replaces Algorithm 1
-  static ExpandOptions as_printed() { return {8, true, false, false, false, nullptr}; }
+  PrefixSolver* solver = nullptr;                 // replaces Algorithm 1
+  AffinityTies ties = AffinityTies::whole_first;  // the order of the units that a caller cuts
+  static ExpandOptions as_printed() { return {8, true, false, false, false, nullptr, AffinityTies::by_place}; }
 };
 
 struct PrefixPlan {

@@ -6,6 +6,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/form_figures.hpp"
+#include "planner/core/model/own_lists.hpp"
 #include "planner/core/model/scheduled_plan.hpp"
 #include "planner/core/solver/layer_balance.hpp"
 
@@ -97,7 +98,9 @@ double Evaluator::fill_of(std::span<const StageTable* const> stages, int choice,
   const StageRates& rates = at(*stages.front(), choice).rates;
   const double whole = rates.fwd + rates.bwd;
   const WorkShares work{rates.fwd / whole, problem_.job.deferred * rates.comp_bwd / whole};
-  return fill_share(form, static_cast<int>(stages.size()), counts_[static_cast<std::size_t>(choice)], work);
+  const int count = static_cast<int>(stages.size()), micro_batches = counts_[static_cast<std::size_t>(choice)];
+  if (const OwnLists* own = lists_that_run(problem_.job, form, count, micro_batches)) return own->fill(work);
+  return fill_share(form, count, micro_batches, work);
 }
 
 double Evaluator::assemble(std::span<const StageTable* const> stages, int choice, std::span<const int> layers,
@@ -109,8 +112,10 @@ double Evaluator::assemble(std::span<const StageTable* const> stages, int choice
     if (std::isnan(rates.extra)) rates.extra = stage_extra(problem_.job, rates);
     times[s] = stage_time(problem_.job, rates, layers[s], s == 0, static_cast<int>(s) == last);
   }
-  return formed_iteration(times.first(stages.size()), counts_[static_cast<std::size_t>(choice)],
-                          fill_of(stages, choice, form), drain_share(form));
+  const int micro_batches = counts_[static_cast<std::size_t>(choice)];
+  const OwnLists* own = lists_that_run(problem_.job, form, static_cast<int>(stages.size()), micro_batches);
+  return formed_iteration(times.first(stages.size()), micro_batches, fill_of(stages, choice, form),
+                          own != nullptr ? own->drain() : drain_share(form));
 }
 
 double Evaluator::score_choice(std::span<const StageTable* const> stages, int choice, PipelineForm form, double bound,
@@ -196,7 +201,8 @@ double Evaluator::exact(std::span<const StageTable* const> stages, int choice, s
   assemble(stages, choice, layers, form, times_);
   const auto times = std::span<const StageTime>(times_).first(stages.size());
   const int micro_batches = counts_[static_cast<std::size_t>(choice)];
-  if (form.plain() || stages.size() < 2) return exact_iteration(times, micro_batches);
+  const bool own = lists_that_run(problem_.job, form, static_cast<int>(stages.size()), micro_batches) != nullptr;
+  if (stages.size() < 2 || (form.plain() && !own)) return exact_iteration(times, micro_batches);
   std::vector<StageRates> rates;
   for (const StageTable* stage : stages) rates.push_back(stage->at[choice].rates);
   return scheduled_iteration(problem_.job, form, rates, times, cut_or_whole(layers, form), micro_batches);

@@ -45,7 +45,7 @@ class Evaluator {
   const Problem& problem() const { return problem_; }
   // Allowed N_b, ascending: the divisors of G, or the one that the bounds fix.
   const std::vector<int>& micro_batch_counts() const { return counts_; }
-  // Allowed schedules and chunks. 1F1B alone is timed as printed; see form_figures.hpp for all else.
+  // Allowed schedules and chunks. 1F1B alone, of a job without own lists, is timed as printed; see form_figures.hpp.
   const std::vector<PipelineForm>& forms() const { return forms_; }
   // The least x that any allowed form may have (form_figures.hpp): T >= N_b * M + least_fill() * (W - M).
   double least_fill() const { return plain() ? 1 : 0; }
@@ -91,7 +91,7 @@ class Evaluator {
  private:
   void compute(const StageShape& shape, int choice, StageAt& at) const;
   bool degrees_allowed(std::span<const StageTable* const> stages) const;
-  bool plain() const { return forms_.size() == 1 && forms_.front().plain(); }
+  bool plain() const { return forms_.size() == 1 && forms_.front().plain() && !problem_.job.own_lists; }
   double fill_of(std::span<const StageTable* const> stages, int choice, PipelineForm form) const;
   double assemble(std::span<const StageTable* const> stages, int choice, std::span<const int> layers, PipelineForm form,
                   std::span<StageTime> times) const;

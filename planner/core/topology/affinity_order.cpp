@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <tuple>
+#include <utility>
 
 #include "planner/core/error.hpp"
 
@@ -71,15 +73,32 @@ class HeldPrefixes {
 // Idle GPUs of one node that have the same affinity.
 struct Group {
   double affinity = 0;
-  std::int64_t place = 0;  // by rack, then node
-  std::int32_t list = 0;   // index into the idle lists
-  std::int16_t gpu = -1;   // -1: the whole list
+  // With whole_first, what counts of the leaf's largest node and of this one (AffinityTies), below 0, so that more
+  // comes first; and the node's GPUs.
+  std::int32_t leaf_fit = 0, fit = 0, size = 0;
+  std::int32_t rack = 0, slot = 0;
+  bool beside = false;    // the job has an island on the node
+  std::int16_t gpu = -1;  // -1: the whole list
+  std::int32_t list = 0;  // index into the idle lists
 
   bool operator<(const Group& other) const {
     if (affinity != other.affinity) return affinity > other.affinity;
-    return std::tie(place, gpu) < std::tie(other.place, other.gpu);
+    const auto place = [](const Group& one) {
+      return std::tuple(one.leaf_fit, one.rack, one.fit, one.size, !one.beside, one.slot, one.gpu);
+    };
+    return place(*this) < place(other);
   }
 };
+
+// A leaf counts as much as its largest node, among the GPUs of the same affinity there.
+void weigh_leaves(std::vector<Group>& groups) {
+  std::map<std::pair<double, std::int32_t>, std::int32_t> largest;
+  for (const Group& group : groups) {
+    std::int32_t& fit = largest[{group.affinity, group.rack}];
+    fit = std::min(fit, group.fit);
+  }
+  for (Group& group : groups) group.leaf_fit = largest[{group.affinity, group.rack}];
+}
 
 // One list per node, sorted by node.
 std::vector<NodeGpus> merged(std::span<const NodeGpus> lists) {
@@ -124,11 +143,15 @@ void append(const Topology& topology, int node, std::span<const std::int16_t> gp
 }  // namespace
 
 std::vector<GpuAt> affinity_order(const Hardware& hardware, const Topology& topology, std::span<const NodeGpus> held,
-                                  std::span<const NodeGpus> idle, int most) {
+                                  std::span<const NodeGpus> idle, int most, AffinityTies ties) {
   const std::vector<NodeGpus> holding = merged(held);
   HeldPrefixes prefixes(hardware, topology, holding);
   std::vector<std::int8_t> held_here(static_cast<std::size_t>(topology.nodes()), 0);
-  for (const NodeGpus& one : holding) held_here[static_cast<std::size_t>(one.node)] = 1;
+  std::vector<std::int8_t> beside(held_here.size(), 0);
+  for (const NodeGpus& one : holding) {
+    held_here[static_cast<std::size_t>(one.node)] = 1;
+    if (const int whole = topology.whole(one.node); whole != one.node) beside[static_cast<std::size_t>(whole)] = 1;
+  }
 
   std::vector<Group> groups;
   groups.reserve(idle.size());
@@ -138,7 +161,13 @@ std::vector<GpuAt> affinity_order(const Hardware& hardware, const Topology& topo
     const int node = idle[i].node;
     total += idle[i].gpus.size();
     Group group;
-    group.place = std::int64_t{topology.rack(node)} << 32 | topology.slot(node);
+    group.rack = topology.rack(node);
+    group.slot = topology.slot(node);
+    group.beside = beside[static_cast<std::size_t>(node)] != 0;
+    if (ties == AffinityTies::whole_first) {
+      group.size = static_cast<std::int32_t>(idle[i].gpus.size());
+      group.fit = -std::min(group.size, static_cast<std::int32_t>(std::max(most, 0)));
+    }
     group.list = static_cast<std::int32_t>(i);
     if (!held_here[static_cast<std::size_t>(node)]) {
       group.affinity = prefixes.affinity(node);
@@ -152,6 +181,7 @@ std::vector<GpuAt> affinity_order(const Hardware& hardware, const Topology& topo
     }
   }
 
+  if (ties == AffinityTies::whole_first) weigh_leaves(groups);
   const std::size_t wanted = std::min(total, static_cast<std::size_t>(std::max(most, 0)));
   if (wanted < groups.size())
     std::partial_sort(groups.begin(), groups.begin() + static_cast<std::ptrdiff_t>(wanted), groups.end());

@@ -27,13 +27,23 @@ struct GpuAt {
   bool operator==(const GpuAt&) const = default;
 };
 
+// Which of GPUs with the same affinity come first. In both orders, of equal nodes, one on which the job has an island.
+enum class AffinityTies {
+  by_place,  // as printed: those of the lower rack and node
+  // Those of the nodes that have more of them, so that a job gets whole nodes rather than a scatter over parts of many:
+  // first the leaf switch with the largest such node, then its nodes from the largest down. A node with more than
+  // `most` counts as one with `most`, and among these the smallest comes first, so that large ones stay whole.
+  whole_first
+};
+
 // Returns the first `most` of the `idle` GPUs in a job's order. `held`: the job's GPUs; if it is
 // empty, all affinities are equal. The order of the inputs does not matter. `held` may name a node
 // several times, `idle` once. Needs Hardware::crossing <= 1. Cost: a sort of the idle nodes, plus
 // at most held nodes x idle GPUs on nodes that the job holds. On other nodes single GPUs are not
 // looked at.
 std::vector<GpuAt> affinity_order(const Hardware& hardware, const Topology& topology, std::span<const NodeGpus> held,
-                                  std::span<const NodeGpus> idle, int most = INT_MAX);
+                                  std::span<const NodeGpus> idle, int most = INT_MAX,
+                                  AffinityTies ties = AffinityTies::by_place);
 
 // The GPUs of one type on one node that a solver adds at once.
 struct AffinityUnit {

@@ -1,8 +1,12 @@
 // Effective bandwidth between any two GPUs of the cluster. The data stay small: a matrix per kind
 // of node, one tree of switches, and a leaf per node. There is no GPU x GPU or node x node table.
+// Copies share the nodes: a copy with islands of its own costs no more than these islands.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,7 +23,7 @@ struct NodeInside {
   bool operator==(const NodeInside&) const = default;
 };
 
-// Built once by add_node and set_inside, then only read. Reading needs no lock.
+// Built once by add_node, set_inside and add_island, then only read. Reading needs no lock.
 class Topology {
  public:
   Topology();
@@ -35,13 +39,23 @@ class Topology {
   void set_inside(int kind, NodeInside inside);
   const NodeInside* inside(int kind) const;  // nullptr: not set
 
-  int nodes() const { return static_cast<int>(nodes_.size()); }
-  int find(const std::string& name) const;  // -1: unknown
+  // Makes GPUs of a node, by GRES index, an island: they reach the node's other GPUs only as they reach another node
+  // under the same leaf switch. An island counts as a node of its own, with the name, kind, switches, slot and
+  // gpu_types() of the node that it is part of. Returns its id, which follows the last one. The GPUs must be in no
+  // island yet, and no add_node may follow.
+  int add_island(int node, std::span<const int> gpus);
+
+  int nodes() const { return static_cast<int>(all_->nodes.size() + islands_.size()); }  // and islands
+  int find(const std::string& name) const;                                              // -1: unknown
+  int find(const std::string& name, int gpu) const;  // the GPU's island, else the node; -1: unknown
+  int whole(int node) const { return node < own_nodes() ? node : island(node).node; }  // that an island is part of
+  // Whether the GPU belongs to this very island; or to the node, and to none of its islands.
+  bool has(int node, int gpu) const;
   const std::string& name(int node) const { return at(node).name; }
   int kind(int node) const { return at(node).kind; }
   // Valid until the next add_node.
   const std::vector<std::int16_t>& gpu_types(int node) const {
-    return type_lists_[static_cast<std::size_t>(at(node).types)];
+    return all_->type_lists[static_cast<std::size_t>(at(node).types)];
   }
 
   // 0: the same node. 1: under one leaf switch. 2: one level above, and so on. Nodes without a
@@ -50,14 +64,14 @@ class Topology {
   // rack() numbers the leaves such that leaves under one switch stand together. slot() numbers the
   // nodes of a leaf. (rack, slot) is the paper's secondary key (Suika §3.2.1, footnote 5). It
   // depends on names ("n9" before "n10"), never on the order of add_node. Both are >= 0.
-  std::int32_t rack(int node) const { return switches_[static_cast<std::size_t>(at(node).leaf)].rank; }
+  std::int32_t rack(int node) const { return switch_at(at(node).leaf).rank; }
   std::int32_t slot(int node) const { return at(node).slot; }
 
   // The tree of switches, for walks over many nodes. Switch 0 is above all roots, at depth 0.
-  int switches() const { return static_cast<int>(switches_.size()); }
+  int switches() const { return static_cast<int>(all_->switches.size()); }
   int leaf(int node) const { return at(node).leaf; }
-  int parent(int switch_id) const { return switches_[static_cast<std::size_t>(switch_id)].parent; }  // of 0: -1
-  int depth(int switch_id) const { return switches_[static_cast<std::size_t>(switch_id)].depth; }
+  int parent(int switch_id) const { return switch_at(switch_id).parent; }  // of 0: -1
+  int depth(int switch_id) const { return switch_at(switch_id).depth; }
 
   // Bandwidth in bytes/ms between two GPUs. Between nodes: one rail of the slower kind, times
   // Hardware::crossing for each level above the leaf.
@@ -81,15 +95,29 @@ class Topology {
     std::vector<std::int32_t> nodes;     // nodes directly below it, by name
   };
 
-  const Node& at(int node) const { return nodes_[static_cast<std::size_t>(node)]; }
-  std::int32_t find_or_add_switch(std::int32_t parent, const std::string& name);
-  void rank_switches();
+  struct Nodes {
+    std::vector<Node> nodes;
+    std::vector<std::int32_t> by_name;
+    std::vector<Switch> switches;
+    std::vector<std::vector<std::int16_t>> type_lists;  // distinct ones
+    std::vector<NodeInside> insides;                    // by kind; gpus == 0: not set
+  };
+  struct Island {
+    std::int32_t node = 0;
+    std::vector<int> gpus;
+  };
 
-  std::vector<Node> nodes_;
-  std::vector<std::int32_t> by_name_;
-  std::vector<Switch> switches_;
-  std::vector<std::vector<std::int16_t>> type_lists_;  // distinct ones
-  std::vector<NodeInside> insides_;                    // by kind; gpus == 0: not set
+  int own_nodes() const { return static_cast<int>(all_->nodes.size()); }
+  const Island& island(int node) const { return islands_[static_cast<std::size_t>(node - own_nodes())]; }
+  const Node& at(int node) const { return all_->nodes[static_cast<std::size_t>(whole(node))]; }
+  const Switch& switch_at(int id) const { return all_->switches[static_cast<std::size_t>(id)]; }
+  Nodes& own();  // to change; copies keep what they have
+  static std::int32_t find_or_add_switch(Nodes& all, std::int32_t parent, const std::string& name);
+  static void rank_switches(Nodes& all);
+
+  std::shared_ptr<Nodes> all_;  // of all copies; only own() changes it
+  std::vector<Island> islands_;
+  std::map<std::int32_t, std::vector<std::int32_t>> of_node_;  // by node, the places of its islands there
 };
 
 // Bandwidth in bytes/ms of one rail between nodes at this distance (>= 1). `nic_a` and `nic_b` are

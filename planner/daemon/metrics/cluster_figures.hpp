@@ -33,7 +33,7 @@ struct ClusterFigures {
   // lent: extensions. anchor: own GPUs of elastic jobs. other: GPUs of other jobs.
   // idle: free, and may be lent. freeing: of an ended job, free soon. closed: free, on a node that takes no extension.
   std::size_t lent = 0, anchor = 0, other = 0, idle = 0, freeing = 0, closed = 0;
-  std::size_t unfit = 0;          // GPUs on which workers of a running job died again and again
+  std::size_t unfit = 0;          // GPUs on which workers of a running job died again and again, or that have errors
   std::int64_t store_bytes = 0;   // text in the decision store
   std::vector<JobFigures> rows;   // the jobs with most GPUs, by id. Empty where jobs are private
   std::size_t rows_left_out = 0;  // further jobs

@@ -70,7 +70,8 @@ void add_cluster(Families& families, const ClusterFigures& now) {
                                                                                               {"freeing", now.freeing},
                                                                                               {"closed", now.closed}})
     families.add({{"state", state}}, gpus);
-  families.one("espalier_unfit_gpus", "GPUs on which the workers of a running job died again and again.", now.unfit);
+  families.one("espalier_unfit_gpus",
+               "GPUs on which the workers of a running job died again and again, or that have errors.", now.unfit);
   families.one("espalier_store_bytes", "Text in the decision store that counts for planner.store_mb.", now.store_bytes);
 }
 

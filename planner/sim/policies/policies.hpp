@@ -17,12 +17,15 @@ struct PolicyOptions {
   std::optional<double> short_first;       // for espalier (scheduler.hpp); nullopt: its default
   std::optional<double> trade;             // likewise
   std::optional<ObjectiveKind> objective;  // likewise; nullopt: `scheduler`'s
+  // Likewise: how long idle GPUs are taken to stay idle. nullopt: `scheduler`'s, or a forecast.
+  std::optional<double> idle_seconds;
   // espalierd's options for the planner's own policies. The values above take precedence. nullopt:
   // defaults.
   std::optional<SchedulerOptions> scheduler;
   FlextrainOptions flextrain;
   ArenaOptions arena;
   ArenaPolicyOptions anchored;  // of arena-anchored
+  double migrate_gain = 1.1;    // planner.migrate_gain, for movable jobs under espalier
   int most_gpus = 0;            // most GPUs of one job, for the same policies; 0: no limit
 };
 

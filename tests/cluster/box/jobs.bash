@@ -21,6 +21,21 @@ wait_for() {
   done
 }
 
+# now_us: microseconds since the epoch. within SECONDS SINCE WHAT COMMAND...: polls until COMMAND succeeds, says how long after SINCE
+# (now_us) that was, and fails where that was more than SECONDS. On a machine that had more to do in the last minute than it has
+# cores for, twice as long is allowed: other boxes keep these processes waiting then.
+now_us() { echo "${EPOCHREALTIME/[.,]/}"; }
+within() {
+  local limit=$1 since=$2 what=$3 took load
+  shift 3
+  wait_for "$((3 * limit))" "$what" "$@" || return
+  took=$((($(now_us) - since) / 1000))
+  read -r load _ < /proc/loadavg
+  echo "# $what: after $took ms, load $load" >&3
+  [ "${load%.*}" -lt "$(nproc)" ] || limit=$((2 * limit))
+  [ $took -le $((limit * 1000)) ] || { echo "$what: after $took ms, more than $limit s" >&2; return 1; }
+}
+
 # --- submitting ----------------------------------------------------------------------------------------------------------
 # plain NAME SBATCH-OPTION...: a job that holds its GPUs until `finish NAME`. Prints its id.
 plain() {

@@ -41,13 +41,14 @@ grown_cast() { # [RANGE [STEPS]]: and A has grown to all eight GPUs
   grows_to_eight
 }
 # Six GPUs promise nearly what eight do, and how fast the first few steps were decides: then once more. What it took of a
-# node it cannot add to.
-grows_to_eight() {
-  local until=$((SECONDS + 200)) content=0
+# node it cannot add to. TENTHS: for how long it is content with fewer, which is longer where its GPUs come one after the other.
+grows_to_eight() { # [TENTHS]
+  local until=$((SECONDS + 200)) content=0 generation
   until runs_on A 8; do
     [ $SECONDS -lt $until ] || { echo "after 200 s still not: A runs on 8 GPUs" >&2; return 1; }
-    if phase_is running && [ "$(metric A generation)" -gt 0 ]; then content=$((content + 1)); else content=0; fi
-    if [ $content -ge 40 ]; then
+    generation=$(metric A generation)
+    if phase_is running && [ "${generation:-0}" -gt 0 ]; then content=$((content + 1)); else content=0; fi
+    if [ $content -ge "${1:-40}" ]; then
       content=0
       # Refused where it has begun to grow after all.
       if espalier hold "$A" && espalier reclaim "$A"; then
@@ -70,6 +71,22 @@ catch_phase() { # PHASE [SECONDS]
   echo "A never was in phase $1" >&2
   return 1
 }
+# A is held, and what the planner had decided before is over: its generation, its plan and its processes stay. A proposal that was
+# sent before takes less than a step to arrive, and the metrics tell of a generation only when it has done a step.
+held_at_rest() {
+  wait_for 60 "A is held" espalier hold "$A"
+  wait_for 200 "no change of A is under way" two_steps_at_rest
+}
+two_steps_at_rest() {
+  local changes
+  phase_is running || return
+  changes=$(grep -c -- '--> ' "$BOX/home/A.out")
+  wait_for 30 "A does 2 more steps" stepped_past A $(($(step_of A) + 2)) || return
+  phase_is running && [ "$(grep -c -- '--> ' "$BOX/home/A.out")" = "$changes" ]
+}
+# asked_to_move OPTION...: what `espalier migrate` says of A, in $output and $status, when no other change is under way any more.
+asked_to_move() { wait_for 100 "A is not being reconfigured" answered_of_move "$@"; }
+answered_of_move() { run espalier migrate "$A" "$@"; [[ $output != *'is being reconfigured'* ]]; }
 # Pids of boxuser's processes called $1 with $2 in their environment.
 processes() {
   local pid

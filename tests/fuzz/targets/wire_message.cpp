@@ -36,9 +36,9 @@ const std::map<std::string, void (*)(const Frame&)>& known() {
       readers<Hello, Description, BasesHeld, SteerBase, WithdrawBase, Known, Grants, Unplanned, DeadlineChecked, Ready,
               Step, Profiled, Standing, Switched, Loaded, Done, Failed, Assign, Switch, Load, Given, Commit, Resume,
               Checkpoint, Exit, KeeperHello, RankServerHello, RankEnded, RankAborted, RanksRefused, Rendezvous,
-              FenceEntered, RankOutput, ModexWanted, ModexFound, RunRanks, FenceDone, KeepSpares, SignalRanks, EndRanks,
-              OutputTaken, Notice, Heartbeat, Keep, GiveBack, Continuation, Register, Status, Transition, Outcome, Bye,
-              Registered, Refused, Propose, Query, Reply, wire::Topology>();
+              FenceEntered, RankOutput, ModexWanted, ModexFound, RunRanks, FenceDone, KeepSpares, SparesFork,
+              SignalRanks, EndRanks, OutputTaken, Notice, Heartbeat, Keep, GiveBack, Continuation, Register, Status,
+              Transition, Outcome, Bye, Registered, Refused, Propose, Query, Reply, wire::Topology>();
   return all;
 }
 

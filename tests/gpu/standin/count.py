@@ -79,7 +79,7 @@ def handoff(build):
         found = counts(done.stdout.split()[-1])
         moved = json.load(open(folder + "/summary.json"))["acts"][0]
     return {"messages": found["messages"], "message_bytes": found["message_bytes"], "bytes_sent": moved["bytes_sent"],
-            "bytes_adopted": moved["bytes_adopted"]}
+            "bytes_adopted": moved["bytes_adopted"], "device_syncs": found.get("device_syncs", 0), "copies": found.get("copies", 0)}
 
 
 def main():

@@ -60,6 +60,7 @@ int copy(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitc
     return cudaErrorInvalidValue;
   count("copies", 1);
   count("copied_bytes", width * rows);
+  if (target == Kind::host && on_gpu(source)) count("bytes_to_pageable", width * rows);
   std::shared_ptr<std::vector<char>> staged;
   if (source == Kind::host) {  // pageable: the driver has taken it when the call returns
     staged = std::make_shared<std::vector<char>>(from_bytes);

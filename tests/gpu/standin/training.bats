@@ -76,14 +76,27 @@ setup() {
 }
 
 @test "validation, a profile and checkpoints: the same weights, and again after a stop" {
-  local words=(--set data.validate_every=2 --set checkpoint.every=3)
+  local words=(--set 'data.validation="text"' --set data.validate_every=2 --set checkpoint.every=3)
   same_weights "4 4x1:1,1 4x2:2" --steps 6 "${words[@]}" --set 'checkpoint.directory=""'
   local whole
   whole=$(weights "$train" "4 4x1:1,1 4x2:2" --steps 6 "${words[@]}" --set 'checkpoint.directory="whole"')
   weights "$train" "4 4x1:1,1 4x2:2" --steps 6 "${words[@]}" --set 'checkpoint.directory="part"' --set profile.every=2 \
     --set 'profile.path="profile.jsonl"' > /dev/null
   rm -rf part/*6
-  [ "$(weights "$alone" "4 4x1:2 4x1:2" --steps 6 "${words[@]}" --set 'checkpoint.directory="part"')" = "$whole" ]
+  [ "$(weights "$alone" "4 4x1:2 4x2:1,1" --steps 6 "${words[@]}" --set 'checkpoint.directory="part"')" = "$whole" ] # TP stays, since sums depend on it
+}
+
+@test "a checkpoint's copies leave the GPU without waits between them, to memory that it reaches by itself" {
+  local before after
+  weights "$train" "4 8x1:2" --steps 3 --set 'checkpoint.directory="none"' > /dev/null
+  before=$(counted bytes_to_pageable) syncs=$(counted device_syncs)
+  ready # counts anew
+  weights "$train" "4 8x1:2" --steps 3 --set 'checkpoint.directory="each"' --set checkpoint.every=1 > /dev/null
+  after=$(counted bytes_to_pageable)
+  ls each
+  echo "$before and $after bytes to pageable memory, $syncs and $(counted device_syncs) waits for all of the GPU"
+  [ "$after" = "$before" ]
+  [ "$(counted device_syncs)" = "$syncs" ]
 }
 
 @test "two ranks on one GPU are refused by NCCL, and the ranks say so" {

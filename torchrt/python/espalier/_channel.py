@@ -11,10 +11,13 @@ import hashlib
 import hmac
 import json
 import os
+import random
 import socket
 import threading
 import time
 from typing import Any, Dict, Optional
+
+from ._forks import not_for_children
 
 Frame = Dict[str, Any]
 
@@ -23,12 +26,17 @@ _HEADER = 8
 _MOST_STRANGER = 16 << 10  # bytes of a body before the login
 _MOST = 8 << 20
 _LOGIN_SECONDS = 10.0
+_DROPPED_SECONDS = 60.0  # a worker that is dropped in its login tries again for so long
 _TAG = 16  # bytes
 _CIPHER_TYPE, _UID_RESTRICTION, _AES256 = 0, 9, 5  # of munge.h
 
 
 class ChannelError(ConnectionError):
     """The launcher cannot be reached, is not the job's, or breaks the protocol."""
+
+
+class Dropped(ChannelError):
+    """The stream has ended. In the login it means that more workers have come at once than the launcher takes on."""
 
 
 def _host_uid() -> int:
@@ -152,14 +160,26 @@ class Channel:
         host, _, port = address.rpartition(":")
         if not host or not port.isdigit():
             raise ChannelError(f'ESPALIER_LAUNCHER: "{address}" is not of the form host:port')
-        self._input = b""
         self._sending = threading.Lock()
-        self._most = _MOST_STRANGER
         self._token = token
+        until = time.monotonic() + _DROPPED_SECONDS
+        while True:
+            try:
+                self._connect(host, int(port))
+                return
+            except Dropped:
+                if time.monotonic() > until:
+                    raise
+            time.sleep(random.uniform(0.1, 1.0))  # thousands of workers may have come in one moment
+
+    def _connect(self, host: str, port: int) -> None:
+        address = f"{host}:{port}"
+        self._input = b""
+        self._most = _MOST_STRANGER
         self._sent: Optional[Tags] = None  # None before the login has ended
         self._received: Optional[Tags] = None
         try:
-            self._socket = socket.create_connection((host, int(port)), _LOGIN_SECONDS)
+            self._socket = not_for_children(socket.create_connection((host, port), _LOGIN_SECONDS))
         except OSError as error:
             raise ChannelError(f"launcher {address}: {error}") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -221,7 +241,7 @@ class Channel:
             try:
                 self._socket.sendall(data)
             except OSError as error:
-                raise ChannelError(f"launcher: {error}") from error
+                raise Dropped(f"launcher: {error}") from error
 
     def receive(self, timeout: Optional[float] = None) -> Optional[Frame]:
         """The next message; None after `timeout` seconds. Raises ChannelError when the stream ends or is no good."""
@@ -236,9 +256,9 @@ class Channel:
             except socket.timeout:
                 return None
             except OSError as error:
-                raise ChannelError(f"launcher: {error}") from error
+                raise Dropped(f"launcher: {error}") from error
             if not data:
-                raise ChannelError("launcher: the connection has ended")
+                raise Dropped("launcher: the connection has ended")
             self._input += data
             if until is not None and time.monotonic() > until:
                 return self._whole()

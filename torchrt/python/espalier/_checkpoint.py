@@ -4,6 +4,9 @@ That one begins with "ESPPARTS"; JSON {step, world} follows. The file of a proce
 same folder then. Of a run with layouts it also has {named: 1}: optimizers are by the names of parameters. Where a replica has
 several processes (unit=), each with its own part of the state, the file of one is PATH.STEP.PLACE, PLACE its place in the replica,
 and the one that names them has {step, unit}.
+
+Parts are never written over those of the checkpoint that is there. Where that is of the same step, the new ones' names end in ".again", and the
+file that names them also has {again: 1}; the next ones' names do not.
 """
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import json
 import os
 import re
 import time
-from typing import Any, Callable, Dict, Optional
+from typing import Any, Callable, Dict, Optional, Sequence
 
 import torch
 
@@ -41,25 +44,25 @@ def _write_file(path: str, data: Any) -> None:
         raise
 
 
-def _remove_old(path: str, step: int, count: int, before: "Optional[Dict[str, int]]") -> None:
-    """After the commit of `step`, which has `count` parts. before: what the replaced file said of its parts, which go now. What processes
+def _remove_old(path: str, step: int, kept: "Sequence[str]", before: "Optional[Dict[str, int]]") -> None:
+    """After the commit of `step`, whose parts are `kept`. before: what the replaced file said of its parts, which go now. What processes
     that were killed have begun goes too. A file of such a name may be another job's, whose checkpoint= is longer by two numbers, so no other
     step's parts are removed."""
     folder, base = os.path.split(path)
-    name = re.compile(re.escape(base) + r"(?:\.(\d+)\.(\d+))?(?:\.(\d+)\.part)?")
+    name = re.compile(re.escape(base) + r"(?:\.(\d+)\.\d+(?:\.again)?)?(?:\.(\d+)\.part)?")
     try:
         names = os.listdir(folder or ".")
     except OSError:
         return  # the checkpoint is there
-    old = before["step"] if before else None
+    old, here = before["step"] if before else None, {os.path.join(folder, os.path.basename(one)) for one in kept}
     for found in names:
         match, there = name.fullmatch(found), os.path.join(folder, found)
         if match is None or found == base:
             continue
-        if match[3]:
-            if _is_left(there, int(match[3])):
+        if match[2]:
+            if _is_left(there, int(match[2])):
                 _remove(there)
-        elif int(match[1]) == old and not (old == step and int(match[2]) < count) and _begins_with(there, _STATE):
+        elif int(match[1]) == old and there not in here and _begins_with(there, _STATE):
             _remove(there)
 
 
@@ -132,33 +135,48 @@ def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, 
             except OSError:
                 before = None  # its parts remain
             _write_packed(path, Packed(step, objects))
-            _remove_old(path, step, 0, before)
+            _remove_old(path, step, (), before)
         return
-    mine, same, before, problem = f"{path}.{step}.{rank}", True, None, None
+    before, mine, problem, again = None, None, None, -1
     # An error of one process must not keep it from the exchange below, in which the others would wait for it.
     try:
         before = _replaced(path)
-        same = before is not None and before["step"] == step  # else the parts of this step belong to no checkpoint yet
+        again = int(before is not None and before["step"] == step and not before.get("again"))
         if divided or rank < unit:
+            mine = _part(path, step, rank, again)
             _write_packed(mine, Packed(step, objects, sample=sample_of(objects) if rank < unit else None))
     except OSError as error:
         problem = error
-    failed = torch.tensor([problem is not None], dtype=torch.uint8)
-    maximum(failed)
-    if failed.item():
-        if not same:
+    told = torch.tensor([problem is not None, again == 0, again == 1], dtype=torch.uint8, device="cpu")
+    maximum(told)
+    failed, one, other = told.tolist()
+    if failed or (one and other):
+        if mine is not None:
             _remove(mine)
-        raise problem or Elsewhere("another process could not write its part")
+        raise problem or (Elsewhere("another process could not write its part") if failed else
+                          OSError("the processes do not all see the same checkpoint of before there"))
+    problem = None
     if rank == 0:
-        count = world if divided else unit
-        told = {"step": step, "world": world} if divided else {"step": step, "unit": unit}
+        parts = {"step": step, "world": world} if divided else {"step": step, "unit": unit}
+        parts.update({name: 1 for name, there in (("again", again), ("named", named)) if there})
+        names = [_part(path, step, place, again) for place in range(world if divided else unit)]
         try:
-            _write_file(path, _PARTS + json.dumps({**told, "named": 1} if named else told).encode())
-        except OSError:
-            for place in range(0 if same else count):
-                _remove(f"{path}.{step}.{place}")
-            raise
-        _remove_old(path, step, count, before)
+            _write_file(path, _PARTS + json.dumps(parts).encode())
+        except OSError as error:
+            problem = error
+            for name in names:
+                _remove(name)
+    # All know whether there is one now.
+    told = torch.tensor([problem is not None], dtype=torch.uint8, device="cpu")
+    maximum(told)
+    if told.item():
+        raise problem or Elsewhere("process 0 could not write the file that names the parts")
+    if rank == 0:
+        _remove_old(path, step, names, before)
+
+
+def _part(path: str, step: int, place: int, again: int) -> str:
+    return f"{path}.{step}.{place}" + (".again" if again else "")
 
 
 def _replaced(path: str) -> "Optional[Dict[str, int]]":
@@ -195,9 +213,9 @@ def load(path: str, objects: Dict[str, Any], divided: bool, place: int = 0, unit
     if kept != unit and not divided:
         raise StateError(f"{origin}: is of replicas of {kept} processes, and this program's have {unit}")
     if parts is not None and "unit" in parts:
-        parts, names = None, [f"{path}.{parts['step']}.{place}"]
+        names, parts = [_part(path, parts["step"], place, parts.get("again", 0))], None
     else:
-        names = [path] if parts is None else [f"{path}.{parts['step']}.{rank}" for rank in range(parts["world"])]
+        names = [path] if parts is None else [_part(path, parts["step"], rank, parts.get("again", 0)) for rank in range(parts["world"])]
     files = []
     try:
         files = [os.open(name, os.O_RDONLY | os.O_CLOEXEC) for name in names]

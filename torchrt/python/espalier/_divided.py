@@ -37,10 +37,7 @@ class Divided:
         self.partners = Partners(keepers_of(worker.nodes, worker.jobs), worker.rank, group)
         self._memory: Optional[SharedMemory] = None
         self._home = Home(objects, self.pack, worker.rank, pages)
-        self.listen()
-
-    def listen(self) -> None:
-        self._offer = Offer(offer_name(self._worker.token, self._worker.generation, self._worker.rank))
+        self._offer = Offer(offer_name(worker.token, worker.generation, worker.rank))
 
     def pack(self, step: int, home: Optional[Home] = None) -> Packed:
         worker = self._worker
@@ -142,9 +139,8 @@ class Divided:
 
     def withdraw(self) -> None:
         """The next generation has failed."""
-        self._offer.close()
+        self._offer.withdraw()
         self._server.withdraw(f"{self._worker.generation}.{self._worker.rank}")
-        self.listen()
         self._home.leave()
         if self._memory is not None:
             self._memory.close()

@@ -38,13 +38,13 @@ def gathered(value: Any, group: "Optional[dist.ProcessGroup]") -> List[Any]:
     if group is None:
         return [json.loads(json.dumps(value))]
     mine, world = _bytes_of(value), dist.get_world_size(group)
-    sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(world)]
-    dist.all_gather(sizes, torch.tensor([mine.numel()]), group=group)
+    sizes = [torch.zeros(1, dtype=torch.int64, device="cpu") for _ in range(world)]
+    dist.all_gather(sizes, torch.tensor([mine.numel()], device="cpu"), group=group)
     lengths = [int(one) for one in sizes]
     for length in (min(lengths), max(lengths)):
         _within(length, world)
-    rooms = [torch.zeros(max(lengths), dtype=torch.uint8) for _ in range(world)]
-    padded = torch.zeros(max(lengths), dtype=torch.uint8)
+    rooms = [torch.zeros(max(lengths), dtype=torch.uint8, device="cpu") for _ in range(world)]
+    padded = torch.zeros(max(lengths), dtype=torch.uint8, device="cpu")
     padded[:mine.numel()] = mine
     dist.all_gather(rooms, padded, group=group)
     return [_value_of(room[:length], teller) for teller, (room, length) in enumerate(zip(rooms, lengths))]
@@ -55,9 +55,9 @@ def told_by(teller: int, value: Any, group: "Optional[dist.ProcessGroup]") -> An
     if group is None:
         return json.loads(json.dumps(value))
     mine = _bytes_of(value) if dist.get_rank(group) == teller else None
-    size = torch.tensor([0 if mine is None else mine.numel()])
+    size = torch.tensor([0 if mine is None else mine.numel()], device="cpu")
     dist.broadcast(size, group=group, group_src=teller)
     _within(int(size), 1)
-    data = torch.zeros(int(size), dtype=torch.uint8) if mine is None else mine
+    data = torch.zeros(int(size), dtype=torch.uint8, device="cpu") if mine is None else mine
     dist.broadcast(data, group=group, group_src=teller)
     return _value_of(data, teller)

@@ -6,11 +6,14 @@ has as many samples. Here each process's gradient is weighed by its samples befo
 
 A script that has called FSDP2's set_gradient_divide_factor() has divided its loss by what the global batch has, as torchtitan does by its
 tokens: its gradients are summed, divided by that factor, and not weighed.
+
+FSDP2 weighs in its sum over the processes that divide a parameter. Where that is one process, as on a mesh (replicas, 1) and with replicate(),
+torch has no such sum, and asks nobody before it sums over the replicas. There the gradients are weighed when backward() has computed them.
 """
 from __future__ import annotations
 
 import contextlib
-from typing import Any, List, Optional
+from typing import Any, Iterator, List, Optional
 
 import torch
 import torch.distributed as dist
@@ -33,6 +36,8 @@ class Averager:
             module.register_comm_hook(module.process_group, self._hook)
         for part in self._sharded:
             part.set_custom_reduce_scatter(_ReduceScatter(self, part))
+            if world > 1 and _is_undivided(_parameters_of(part)):
+                _weigh_before_sum(self, _parameters_of(part))
 
     @property
     def is_sharded(self) -> bool:
@@ -43,25 +48,34 @@ class Averager:
     def _hook(self, group, bucket):  # type: ignore[no-untyped-def]
         buffer = bucket.buffer()
         # A group of more processes than there are replicas: those of a replica divide the samples' tokens, and each has the mean over its own.
-        scale = self.weight * self._world / dist.get_world_size(group)
+        scale = self.scale / dist.get_world_size(group)
         if scale != 1.0:
             buffer.mul_(scale)
-        if bucket.is_last() and self.marks:
-            self.last_bucket = self._mark.now()
+        if bucket.is_last():
+            self.marks_last()
         future = dist.all_reduce(buffer, group=group, async_op=True).get_future()
         return future.then(lambda done: done.value()[0])
+
+    @property
+    def scale(self) -> float:
+        """Of gradients that are divided by the number of processes later."""
+        return self.weight * self._world
 
     def reduce_scatter(self, output: torch.Tensor, buffer: torch.Tensor, group: Any, op: Any, async_op: bool, factor: Any) -> Any:
         """Of FSDP2, which divides by the number of processes, or by the script's `factor`: by `op`, or by itself before and after the
         sum."""
-        scale = self.weight * self._world if factor is None else 1.0
+        scale = self.scale if factor is None and dist.get_world_size(group) > 1 else 1.0  # of one process they have been weighed before
         if op != dist.ReduceOp.SUM:  # gloo has nothing else
             op, scale = dist.ReduceOp.SUM, scale / (factor or dist.get_world_size(group))
         if scale != 1.0:
             buffer.mul_(scale)
+        self.marks_last()
+        return dist.reduce_scatter_tensor(output, buffer, op=op, group=group, async_op=async_op)
+
+    def marks_last(self) -> None:
+        """All gradients of an exchange are there; of the last one that tells it, all of the step's are."""
         if self.marks:
             self.last_bucket = self._mark.now()
-        return dist.reduce_scatter_tensor(output, buffer, op=op, group=group, async_op=async_op)
 
     @contextlib.contextmanager
     def alone(self) -> Any:
@@ -80,6 +94,38 @@ class Averager:
             part.set_requires_gradient_sync(wanted, recurse=False)
 
 
+def _parameters_of(part: Any) -> Any:
+    """What FSDP2 keeps of the parameters that are this module's and no inner one's; None: it has none."""
+    return part._get_fsdp_state()._fsdp_param_group
+
+
+def _is_undivided(parameters: Any) -> bool:
+    """Whether each of these parameters is whole in each process."""
+    return parameters is not None and getattr(parameters.mesh_info, "shard_mesh_size", 1) == 1
+
+
+def _weigh_before_sum(averager: Averager, parameters: Any) -> None:
+    exchange = parameters.post_backward
+
+    def weighed(*arguments: Any) -> None:
+        if parameters.reduce_grads:
+            if getattr(parameters, "gradient_divide_factor", None) is None and averager.scale != 1.0:
+                for one in parameters.fsdp_params:
+                    for gradient in _gradients_of(one):
+                        gradient.mul_(averager.scale)
+            averager.marks_last()
+        exchange(*arguments)
+
+    parameters.post_backward = weighed
+
+
+def _gradients_of(parameter: Any) -> "Iterator[torch.Tensor]":
+    """What is summed over the processes next: the last backward() has computed one, and those before without an exchange may have another."""
+    for one in (parameter.unsharded_accumulated_grad, getattr(getattr(parameter, "_unsharded_param", None), "grad", None)):
+        if one is not None:
+            yield getattr(one, "_local_tensor", one)  # of a DTensor, what is here
+
+
 class _ReduceScatter:
     """What FSDP2 calls instead of its own."""
 
@@ -88,8 +134,7 @@ class _ReduceScatter:
 
     def _factor(self) -> Any:
         """What the script has set for this part; None: the number of processes."""
-        state = self._part._get_fsdp_state()
-        return getattr(state._fsdp_param_group, "gradient_divide_factor", None)
+        return getattr(_parameters_of(self._part), "gradient_divide_factor", None)
 
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         return torch.empty(*size, dtype=dtype, device=device)

@@ -13,11 +13,15 @@ from ._state import StateError
 class Groups:
     """To make them is collective. Raises StateError."""
 
-    def __init__(self, world: int, writes_parts: bool) -> None:
-        """writes_parts: each process writes its part of a checkpoint, and so waits for the others where the loop is left early."""
+    def __init__(self, rank: int, world: int, writes_parts: bool) -> None:
+        """rank, world: this process's and the run's processes. writes_parts: each process writes its part of a checkpoint, and so waits for the others where the loop is left early."""
         if world > 1 and not dist.is_initialized():
             raise StateError("call torch.distributed.init_process_group() before run.steps(): there are "
                              f"{world} processes")
+        if dist.is_initialized() and (dist.get_rank(), dist.get_world_size()) != (rank, world):
+            raise StateError(f"this process is process {rank} of {world} of the run, and torch.distributed's group has {dist.get_world_size()} processes, "
+                             f"of which it is {dist.get_rank()}; call init_process_group() with the RANK and WORLD_SIZE of the environment, "
+                             "after espalier.join()")
         self.all: Any = dist.new_group(backend="gloo") if world > 1 else None
         self.sum = sum_over(self.all)
         self.leavers: Optional[Leavers] = Leavers() if writes_parts and self.all is not None else None

@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 
 from . import _vault
+from ._forks import not_for_children
 from ._memory import SharedMemory, connect, peer_uid, private_map, receive_packet, send_packet, written_bytes
 from ._state import StateError
 
@@ -33,38 +34,67 @@ def offer_name(token: str, generation: int, rank: int) -> str:
 
 
 class Offer:
-    """Listens from the beginning, and answers with the descriptor once there is one."""
+    """Listens from the beginning until close(), and answers with the descriptor once there is one. What is offered may be withdrawn, and other
+    memory be offered in its place: the name stays this process's all the time."""
 
     def __init__(self, name: str) -> None:
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
+        self._listener = not_for_children(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC))
         self._listener.bind("\0" + name)
         self._listener.listen(128)
-        self._there = threading.Event()
+        self._changed = threading.Condition()
         self._fd, self._step = -1, -1
+        self._withdrawn = 0  # how often
+        self._closed = False
         self._thread = threading.Thread(target=self._serve, name="espalier-offer", daemon=True)
         self._thread.start()
 
     def provide(self, step: int, fd: int) -> None:
-        """The memory does not change any more. The descriptor remains the caller's until close()."""
-        self._fd, self._step = os.dup(fd), step
-        self._there.set()
+        """The memory does not change until withdraw() or close(). The descriptor remains the caller's."""
+        with self._changed:
+            self._fd, self._step = os.dup(fd), step
+            self._changed.notify_all()
+
+    def withdraw(self) -> None:
+        """Who has waited since before this call is hung up on: the generation of which it is has failed."""
+        with self._changed:
+            fd, self._fd = self._fd, -1
+            self._withdrawn += 1
+            self._changed.notify_all()
+        if fd >= 0:
+            os.close(fd)
 
     def _serve(self) -> None:
         while True:
             try:
                 connection, _ = self._listener.accept()
-            except OSError:
-                return
-            with connection:
+            except OSError:  # the other side has ended, or this process has no descriptor left for now
+                if self._closed:
+                    return
+                time.sleep(0.1)
+                continue
+            with not_for_children(connection):
                 try:
-                    if peer_uid(connection) == os.geteuid() and self._there.wait(_SECONDS) and self._fd >= 0:
-                        send_packet(connection, _STEP.pack(self._step), self._fd)
+                    if peer_uid(connection) == os.geteuid():
+                        self._answer(connection)
                 except OSError:
                     continue
 
+    def _answer(self, connection: socket.socket) -> None:
+        """Raises OSError."""
+        with self._changed:
+            withdrawn = self._withdrawn
+            self._changed.wait_for(lambda: self._fd >= 0 or self._withdrawn != withdrawn, _SECONDS)
+            if self._fd < 0 or self._withdrawn != withdrawn:
+                return
+            fd, step = os.dup(self._fd), self._step
+        try:
+            send_packet(connection, _STEP.pack(step), fd)
+        finally:
+            os.close(fd)
+
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
-        self._there.set()
+        self._closed = True
+        self.withdraw()
         try:
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes accept()
         except OSError:
@@ -72,8 +102,6 @@ class Offer:
         # A thread inside accept() keeps the socket, and with it the name, which the next hand-off of this rank may need.
         self._thread.join(_CLOSE_SECONDS)
         self._listener.close()
-        if fd >= 0:
-            os.close(fd)
 
 
 def take(name: str) -> "tuple[int, int]":
@@ -125,10 +153,10 @@ def spread(found: Optional[Found], nodes: Sequence[str], own: int, have: Sequenc
         return Found(step, fd, True), None
     # Other processes do not take part: those of a replica's other places have other parts of the state.
     meeting = dist.new_group(sorted(ranks[at] for at in [giver] + receivers), backend="gloo", use_local_synchronization=True)
-    head = torch.zeros(2, dtype=torch.int64)
+    head = torch.zeros(2, dtype=torch.int64, device="cpu")
     if own == giver:
         assert found is not None
-        head = torch.tensor([found.step, written_bytes(found.fd)], dtype=torch.int64)
+        head = torch.tensor([found.step, written_bytes(found.fd)], dtype=torch.int64, device="cpu")
     else:
         local = Offer(f"{offer}-{ranks[own]}")
     dist.broadcast(head, ranks[giver], group=meeting)

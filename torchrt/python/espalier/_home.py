@@ -294,5 +294,5 @@ class Home:
             print(f"espalier: worker: rank {self._rank}: {what}", file=sys.stderr, flush=True)
 
 
-_probe = torch.empty(1)
+_probe = torch.empty(1, device="cpu")
 _ALONE = _users(_probe) if hasattr(torch._C, "_storage_Use_Count") else 0  # of a tensor that has its memory for itself

@@ -26,7 +26,7 @@ class Leavers:
     def all_can_write(self, step: int, can: bool) -> bool:
         """Whether the state of each process is the one after `step`. Collective over those who have left the loop, and waits for others no
         longer than the group does. Raises Alone."""
-        told = torch.tensor([0 if can else 1, step, -step])
+        told = torch.tensor([0 if can else 1, step, -step], device="cpu")
         options = dist.AllreduceOptions()
         options.reduceOp = dist.ReduceOp.MAX
         try:

@@ -95,6 +95,7 @@ class Loop:
             "a training dataset without a length": not hasattr(getattr(given, "dataset", None), "__len__"),
             "a DataLoader without a batch_size": getattr(given, "batch_size", None) is None,
             f"a DataLoader with a {kind}": kind not in ("RandomSampler", "SequentialSampler", "DistributedSampler"),
+            "a RandomSampler with replacement or num_samples; each sample comes once an epoch": _draws_otherwise(getattr(given, "sampler", None)),
         }
         for problem, there in problems.items():
             if there:
@@ -199,6 +200,11 @@ class Loop:
 
     def finish(self) -> None:
         self._run.finish()
+
+
+def _draws_otherwise(sampler: Any) -> bool:
+    """Whether a RandomSampler gives other samples than each of the dataset's once."""
+    return bool(getattr(sampler, "replacement", False)) or getattr(sampler, "_num_samples", None) is not None
 
 
 def _cannot(problem: str) -> RunError:

@@ -42,8 +42,8 @@ class Partners:
         received all the same, as it waits for that. Collective."""
         if self._partner is None or self._group is None:
             return None
-        sizes = [torch.zeros(1, dtype=torch.int64) for _ in range(dist.get_world_size(self._group))]
-        dist.all_gather(sizes, torch.tensor([size]), group=self._group)
+        sizes = [torch.zeros(1, dtype=torch.int64, device="cpu") for _ in range(dist.get_world_size(self._group))]
+        dist.all_gather(sizes, torch.tensor([size], device="cpu"), group=self._group)
         works, problem = [], None
         if memory is not None:
             for first in range(0, size, _CHUNK):
@@ -57,7 +57,7 @@ class Partners:
                 except OSError as error:
                     problem = error
             for first in range(0, theirs, _CHUNK):
-                piece = self._bytes(room, first, theirs) if room else torch.empty(min(_CHUNK, theirs - first), dtype=torch.uint8)
+                piece = self._bytes(room, first, theirs) if room else torch.empty(min(_CHUNK, theirs - first), dtype=torch.uint8, device="cpu")
                 works.append(dist.irecv(piece, ward, group=self._group, tag=ward))
         for work in works:
             work.wait()

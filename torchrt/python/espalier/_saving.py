@@ -6,6 +6,9 @@ import sys
 from typing import Any, Callable, Dict, Optional
 
 from . import _checkpoint
+from ._exchange import gathered
+from ._state import StateError
+from ._whole import largest_in
 
 
 class Saving:
@@ -17,16 +20,22 @@ class Saving:
         self._written = -1  # the step of the last one
         self.asked = False  # by the launcher
 
-    def is_there(self) -> bool:
-        return bool(self.path) and os.path.exists(self.path)  # type: ignore[arg-type]
-
     def is_due_by_time(self) -> bool:
         return self._due.now()
 
-    def load(self, divided: bool, largest: Callable[[Any], None]) -> int:
+    def is_there(self, group: Any) -> bool:
+        """Whether there is a checkpoint. All processes call it, so that none loads one alone. Raises StateError where only some see it."""
+        told = gathered(bool(self.path) and os.path.exists(self.path), group)  # type: ignore[arg-type]
+        if any(told) and not all(told):
+            raise StateError(f"the checkpoint {self.path}: the processes {[rank for rank, one in enumerate(told) if one]} of {len(told)} find it, "
+                             "and the others do not; all must see the same file: give checkpoint= a path in a folder that all nodes share")
+        return all(told)
+
+    def load(self, divided: bool, group: Any) -> int:
         """The step of the one that is there, which is in the objects then. All processes call it. Raises OSError and StateError."""
         run = self._run
-        return _checkpoint.load(self.path, self._objects, divided, run.rank % run.unit, run.unit, bool(run.has_layouts), largest)  # type: ignore[arg-type]
+        return _checkpoint.load(self.path, self._objects, divided, run.rank % run.unit, run.unit, bool(run.has_layouts),  # type: ignore[arg-type]
+                                largest_in(group))
 
     def write(self, step: int, divided: bool, largest: Callable[[Any], None]) -> None:
         """All processes call it. Raises OSError."""
@@ -35,9 +44,12 @@ class Saving:
         _checkpoint.write(self.path, step, self._objects, run.rank, run.world, divided, largest, run.unit, bool(run.has_layouts))  # type: ignore[arg-type]
         self._written = step
 
-    def write_at(self, step: int, now: bool, divided: bool, largest: Callable[[Any], None]) -> None:
-        """Where one is due after `step`, or must be written now. A full disk does not end a training that may go on for days."""
-        if not self.path or not (now or (self.every > 0 and step % self.every == 0)):
+    def is_due_after(self, step: int) -> bool:
+        return bool(self.path) and self.every > 0 and step % self.every == 0
+
+    def try_to_write(self, step: int, divided: bool, largest: Callable[[Any], None]) -> None:
+        """A full disk does not end a training that may go on for days."""
+        if not self.path:
             return
         try:
             self.write(step, divided, largest)

@@ -63,7 +63,7 @@ class Reading:
     def block(self, places: "List[Tuple[int, Any]]", target: Box, dtype: torch.dtype, what: str) -> torch.Tensor:
         """The block `target` of a tensor that lies in `places`: shelves (indices; what comes first is preferred) with the
         Part or Place there. Filled by run()."""
-        made = torch.empty(target[1], dtype=dtype)
+        made = torch.empty(target[1], dtype=dtype, device="cpu")
         seen, found = set(), 0
         for shelf, place in places:
             box = (place.start, place.shape) if isinstance(place, Part) else ((0,) * len(place.shape), place.shape)
@@ -82,7 +82,7 @@ class Reading:
         size, row = into.element_size(), math.prod(box[1][1:])
         first = (shared[0][0] - box[0][0]) * row if box[1] else 0
         rows = (shared[1][0],) + box[1][1:] if box[1] else ()
-        buffer = into if into.is_contiguous() and into.shape == rows else torch.empty(rows, dtype=into.dtype)
+        buffer = into if into.is_contiguous() and into.shape == rows else torch.empty(rows, dtype=into.dtype, device="cpu")
         if buffer is not into:
             columns = (slice(None),) + _within(shared, box)[1:]
             self._after.append((into, buffer[columns]))
@@ -113,6 +113,11 @@ def _leaves(tree: Any, path: Tuple[Any, ...] = ()) -> Dict[Tuple[Any, ...], Any]
     return found
 
 
+def _is_extra(path: "Tuple[Any, ...]") -> bool:
+    """Of what a module's get_extra_state() gives, which is one process's as it is: nothing says that two have it alike, or of one size."""
+    return len(path) > 1 and isinstance(path[1], str) and path[1].rpartition(".")[2] == "_extra_state"
+
+
 class _Targets:
     """How this process divides each tensor of an object's state: as the tensor that is there now, or as an optimizer's
     parameter to which it belongs."""
@@ -141,7 +146,7 @@ class _Targets:
 def _union(trees: "Sequence[Any]", needed: Callable[[Tuple[Any, ...]], bool], path: Tuple[Any, ...] = ()) -> Any:
     """What is needed of several processes' states: of what two have, the first one's."""
     first = trees[0]
-    if not isinstance(first, dict):
+    if not isinstance(first, dict) or _is_extra(path):
         return first
     made: Dict[Any, Any] = {}
     for tree in trees:
@@ -181,12 +186,15 @@ def assemble(objects: Dict[str, Any], shelves: Sequence[Any], maximum: "Callable
             continue
         what = ".".join(map(str, path))
         places = [(index, leaves[path]) for index, leaves in enumerate(all_leaves) if path in leaves]
+        extra = _is_extra(path)
+        if extra and isinstance(leaf, Place):
+            places = places[:1]
         whole = _whole_shape(leaf)
         others = {_whole_shape(place) for _, place in places}
         if len(others) > 1:
             raise StateError(f"{what}: the processes of one replica had it in the shapes {sorted(others)}; a tensor that they divide must "
                              "be a DTensor, or the layout cannot change")
-        as_now = targets[path[0]].like(path[1:], whole, what) if path[0] in targets else None
+        as_now = targets[path[0]].like(path[1:], whole, what) if path[0] in targets and not extra else None
         box = ((0,) * len(whole), whole) if as_now is None else box_of(as_now)
         wraps.append((id(leaf), reading.block(places, box, leaf.dtype, what), as_now))
         if path[0] in kept:
@@ -206,7 +214,7 @@ def _whole_shape(place: Any) -> Tuple[int, ...]:
 
 def _nothing_is_lost(needs: Needs, maximum: "Callable[[torch.Tensor], None]") -> None:
     """Raises StateError where a module's tensor is needed by no process of this program."""
-    used = torch.tensor([name in needs.mine for name in needs.known], dtype=torch.uint8)
+    used = torch.tensor([name in needs.mine for name in needs.known], dtype=torch.uint8, device="cpu")
     maximum(used)
     lost = [name for name, one in zip(needs.known, used.tolist()) if not one]
     if lost:

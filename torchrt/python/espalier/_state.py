@@ -279,7 +279,7 @@ def read(memory: Any, seal: bytes = b"", objects: "Optional[Dict[str, Any]]" = N
         for extent in value.shape:
             count *= extent
         if count == 0:
-            return torch.empty(value.shape, dtype=value.dtype)
+            return torch.empty(value.shape, dtype=value.dtype, device="cpu")
         found = torch.frombuffer(memory, dtype=value.dtype, count=count, offset=head.first + value.offset).view(value.shape).detach()
         if value.offset in places:  # tied tensors of the script's, which lie in the memory once
             return found.clone()

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from . import _profile
+from ._accumulated import Accumulated
 from ._control import Leave
 from ._ending import Ending
 from ._exchange import gathered
@@ -28,7 +29,7 @@ from ._worker import Worker
 
 _SWITCH_ARRIVES = 60.0
 # Places in the vector that all processes sum once a step; a profile's medians follow.
-_SWITCH, _SAVE, _UNKEPT, _SNAPSHOT, _LOSS, _TELLERS, _REPORTED, _HEAD = range(8)
+_SWITCH, _SAVE, _EVERY, _UNKEPT, _SNAPSHOT, _LOSS, _TELLERS, _REPORTED, _HEAD = range(9)
 
 
 class Training:
@@ -39,7 +40,7 @@ class Training:
         self._registered = registered = Registered(objects)
         self._named = bool(run.has_layouts)
         self._divided = self._named or registered.is_divided
-        self.groups = Groups(run.world, bool(checkpoint) and every > 0 and (self._divided or run.unit > 1))
+        self.groups = Groups(run.rank, run.world, bool(checkpoint) and every > 0 and (self._divided or run.unit > 1))
         self._ending = Ending(worker, self.groups.release)
         registered.check(run.replicas)
         self._objects: Dict[str, Any] = dict(by_name(objects)) if self._named else {name: unwrapped(one) for name, one in objects.items()}
@@ -56,6 +57,7 @@ class Training:
         self._snapshot_seconds = snapshot_seconds
         self._requests: List[List[Any]] = []  # switches without an answer: [message, resumed]
         self._measuring = Measuring(self.averager, self._cuda, worker is not None)
+        self._accumulated = Accumulated(bool(registered.optimizers), run.rank == 0)
         self._own_share = run.share
         self._begin_step(0)
 
@@ -116,8 +118,8 @@ class Training:
             taken, origin = self._hand.recover(source), "snapshot"
         took = (time.perf_counter() - begin) * 1000
         if taken is None:
-            kept = self._begun > 0 or self.saving.is_there()
-            origin, done = "checkpoint" if kept else "start", self._from_checkpoint()
+            done = self._from_checkpoint()
+            origin = "checkpoint" if done > 0 else "start"
         else:
             done = taken.step
         if taken is not None and taken.fd is not None:
@@ -132,7 +134,15 @@ class Training:
         return done
 
     def _from_checkpoint(self) -> int:
-        return self.saving.load(self._divided, largest_in(self.groups.all)) if self.saving.is_there() else self._begun
+        """Steps that are done by the checkpoint, or by what the program has read by itself. Raises StateError where processes differ: they would
+        train on with other weights each, and nothing would tell."""
+        group = self.groups.all
+        done = self.saving.load(self._divided, group) if self.saving.is_there(group) else self._begun
+        told = gathered(done, group)
+        if len(set(told)) > 1:
+            raise StateError(f"the processes would go on after the steps {told}, by rank; all must read the same checkpoint, from a folder that all "
+                             "nodes share, and what the program has read by itself must be of the same step in all")
+        return done
 
     # ---- a step
 
@@ -200,6 +210,7 @@ class Training:
         numbers = SharedNumbers(_HEAD + _profile.TOLD * self._run.world) if due else self._head
         told = numbers.values
         told[_SWITCH], told[_SAVE], told[_UNKEPT] = bool(self._requests), self.saving.asked or (self._run.rank == 0 and self.saving.is_due_by_time()), unkept
+        told[_EVERY] = self.saving.is_due_after(self._step)
         told[_SNAPSHOT] = self._snapshots is not None and self._snapshots.due()
         told[_LOSS], told[_TELLERS], told[_REPORTED] = loss, tells, self._reported
         if due:
@@ -230,12 +241,20 @@ class Training:
             self._hand.settle()
         if not self._reported:
             self._agree(0.0, False)
-        save, self.saving.asked = self._agreed[_SAVE] > 0, False
+        self._accumulated.step_ends(self._measuring.optimizing)
+        asked, self.saving.asked = self._agreed[_SAVE] > 0, False
+        save = asked or self._agreed[_EVERY] > 0
         stands = self._agreed[_SWITCH] > 0 and step < self._run.total_steps
         # All at the same step: parts of a divided state belong together.
-        if self._snapshots is not None and not stands and (save or self._agreed[_SNAPSHOT] > 0):
+        snapshot = self._snapshots is not None and not stands and (asked or self._agreed[_SNAPSHOT] > 0)
+        if (stands or snapshot or save) and step < self._run.total_steps and self._accumulated.wait(self.groups):
+            # Later, after the optimizer's step. What asks for it stays: requests do, and a snapshot is still due then.
+            self.saving.asked, stands, snapshot, save = save, False, False, False
+        if snapshot:
+            assert self._snapshots is not None
             self._snapshots.make(step)
-        self.saving.write_at(step, save, self._divided, largest_in(self.groups.all))
+        if save:
+            self.saving.try_to_write(step, self._divided, largest_in(self.groups.all))
         if stands:
             self._stand(step)
         elif self._hand is not None:

@@ -19,6 +19,7 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
 
+from ._forks import not_for_children
 from ._keys import key_for, seal_of, tag_of
 from ._state import StateError, head_bytes, read_head
 
@@ -76,7 +77,8 @@ class Server:
 
     def __init__(self, token: str) -> None:
         host = own_address()
-        self._listener = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET, backlog=128)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = not_for_children(socket.create_server((host, 0), family=family, backlog=128))
         self.address: Tuple[str, int] = (host, self._listener.getsockname()[1])
         self._proof = _Proof(token, *self.address)
         self._memories: Dict[str, mmap.mmap] = {}
@@ -103,7 +105,7 @@ class Server:
             except OSError:  # the other side has ended, or this process has no descriptor left for now
                 time.sleep(0.1)
                 continue
-            self._meet(connection)
+            self._meet(not_for_children(connection))
             try:
                 threading.Thread(target=self._serve, args=(connection,), name="espalier-shards", daemon=True).start()
             except RuntimeError:  # no thread can be started now

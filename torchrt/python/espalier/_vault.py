@@ -11,6 +11,7 @@ import socket
 import struct
 from typing import List, NamedTuple, Optional
 
+from ._forks import not_for_children
 from ._memory import SharedMemory, abstract_sockets, connect, receive_packet, send_packet
 
 _REQUEST = struct.Struct("@4siiiiiiiiiQ")  # magic kind generation asker holder rank unit slot mark reserved bytes
@@ -84,7 +85,7 @@ class Line:
         struct.pack_into("@q", self._marks.map, 0, -1)
         for index in range(marks):
             self.mark(index, -1)
-        self._connection = connect(vault, _SECONDS)
+        self._connection = not_for_children(connect(vault, _SECONDS))
         _ask(self._connection, _HELLO, generation=generation, rank=rank, size=self._marks.size, fd=self._marks.fd)
         _hear(self._connection)
 

@@ -50,15 +50,10 @@ class Whole:
         self._nodes = [worker.nodes[rank] for rank in self._ranks]
         self._own = worker.rank // worker.unit  # in both
         self.keeps = lowest_by_node(self._nodes)[self._nodes[self._own]] == self._own  # for its node
-        self._offer: Optional[Offer] = None
+        self._offer = Offer(offer_name(worker.token, worker.generation, worker.rank)) if self.keeps else None
         self._received: Optional[Offer] = None  # of state from another node, to this node's other processes
         self._memory: Optional[SharedMemory] = None
         self._home = Home(objects, self.pack, worker.rank, pages) if self.keeps else None
-        self.listen()
-
-    def listen(self) -> None:
-        if self.keeps:
-            self._offer = Offer(offer_name(self._worker.token, self._worker.generation, self._worker.rank))
 
     def pack(self, step: int, home: Optional[Home] = None) -> Packed:
         return Packed(step, self._objects, seal=self._worker.seal, home=home)
@@ -140,8 +135,7 @@ class Whole:
     def withdraw(self) -> None:
         """The next generation has failed."""
         if self._offer is not None:
-            self._offer.close()
-            self.listen()
+            self._offer.withdraw()
         if self._home is not None:
             self._home.leave()
         if self._memory is not None:

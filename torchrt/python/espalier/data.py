@@ -17,7 +17,7 @@ class Order:
         if length < 1:
             raise ValueError("espalier: the dataset is empty")
         self.length, self.shuffle, self.seed = length, shuffle, seed
-        self._epoch, self._order = -1, torch.empty(0, dtype=torch.int64)
+        self._epoch, self._order = -1, torch.empty(0, dtype=torch.int64, device="cpu")
 
     def index(self, number: int) -> int:
         """The dataset's index of a global sample number."""
@@ -25,8 +25,8 @@ class Order:
         if not self.shuffle:
             return at
         if epoch != self._epoch:
-            generator = torch.Generator().manual_seed((self.seed << 20) ^ epoch)
-            self._epoch, self._order = epoch, torch.randperm(self.length, generator=generator)
+            generator = torch.Generator("cpu").manual_seed((self.seed << 20) ^ epoch)
+            self._epoch, self._order = epoch, torch.randperm(self.length, generator=generator, device="cpu")
         return int(self._order[at])
 
     def indices(self, numbers: Iterable[int]) -> List[int]:

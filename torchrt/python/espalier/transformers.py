@@ -39,6 +39,8 @@ def attach(run: Run, trainer: Trainer) -> "ElasticCallback":
         f"it sees {args.world_size} of the run's {run.world} processes; on CPUs it needs use_cpu=True": args.world_size != run.world,
         "a training dataset without a length": not hasattr(trainer.train_dataset, "__len__"),
         "train_sampling_strategy by length": getattr(args, "train_sampling_strategy", "random") not in ("random", "sequential"),
+        **{f"{type(trainer).__name__}.{name}(), which would not be called; pass the dataset as train_dataset=, in the order of its elements, and leave "
+           "the method out": _is_own(trainer, name) for name in ("get_train_dataloader", "_get_train_sampler")},
     }
     for problem, there in problems.items():
         if there:
@@ -47,6 +49,11 @@ def attach(run: Run, trainer: Trainer) -> "ElasticCallback":
     # The first of all: others open files where training begins, which is not before the generation is the job.
     trainer.callback_handler.callbacks.insert(0, callback)
     return callback
+
+
+def _is_own(trainer: Trainer, name: str) -> bool:
+    """Whether the trainer has another method of this name than Trainer itself."""
+    return getattr(getattr(trainer, name, None), "__func__", None) is not getattr(Trainer, name, None)
 
 
 class ElasticCallback(TrainerCallback):

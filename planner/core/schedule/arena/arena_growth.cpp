@@ -79,7 +79,7 @@ std::optional<Decision> ArenaGrowth::to(ArenaMember& member, int gpus, std::vect
   const auto more = taken(member, gpus - member.held, supplies);
   if (more.empty()) return refuse("too few idle ones of its type that it may have");
   const auto available = joined(job.held(), more);
-  const auto sketch = plan_on(member, pieces_of(available, site_), gpus);
+  const auto sketch = plan_on(member, pieces_of(available, job.site()), gpus);
   if (!sketch) return refuse("no valid plan uses all of them");
   auto plan = materialize(job.problem(), *sketch, member.job(), available);
   if (!plan) return refuse("no valid plan uses all of them");
@@ -108,7 +108,7 @@ std::optional<Decision> ArenaGrowth::to(ArenaMember& member, int gpus, std::vect
   d.reason = text;
   add_unused(member.job(), *plan, d.release);
   if (!d.release.empty()) d.kind = DecisionKind::migrate;
-  d.candidates.push_back({describe_sketch(*sketch, site_.topology),
+  d.candidates.push_back({describe_sketch(*sketch, job.site().topology),
                           sketch->gpus() - member.player.first_gpus,
                           d.predicted_step_seconds,
                           member.player.first_exact / exact,

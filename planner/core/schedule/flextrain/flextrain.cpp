@@ -88,14 +88,17 @@ class Flextrain final : public Scheduler {
 
   // The job's GPUs as TP groups: the anchor's first node, then the rest of the anchor, then extensions.
   std::vector<Piece> held_groups(const Member& one, const std::vector<JobId>& leaving) const {
+    const Site& site = one.virtual_job->site();
     std::vector<Piece> pieces;
     for (const auto* holdings : {&one.job->anchor, &one.job->extensions})
       for (const Holding& held : *holdings) {
-        const int node = site_->topology.find(held.node);
-        if (node < 0 || std::binary_search(leaving.begin(), leaving.end(), held.job)) continue;
-        NodeGpus there{node, {}};
-        for (const int gpu : held.gpus) there.gpus.push_back(static_cast<std::int16_t>(gpu));
-        for (const Piece& piece : pieces_of({there}, *site_)) pieces.push_back(piece);
+        if (std::binary_search(leaving.begin(), leaving.end(), held.job)) continue;
+        std::map<int, NodeGpus> there;  // by island
+        for (const int gpu : held.gpus)
+          if (const int node = site.topology.find(held.node, gpu); node >= 0)
+            there.try_emplace(node, NodeGpus{node, {}}).first->second.gpus.push_back(static_cast<std::int16_t>(gpu));
+        for (const auto& [node, gpus] : there)
+          for (const Piece& piece : pieces_of({gpus}, site)) pieces.push_back(piece);
       }
     return tp_groups(pieces, one.tp);
   }
@@ -158,7 +161,7 @@ class Flextrain final : public Scheduler {
 
   void predict(Decision& d, const Member& one, const ScaleRow& row) const {
     d.predicted_step_seconds = one.job->step_seconds * row.ms / one.present_ms;
-    d.candidates.push_back({describe_sketch(row.sketch, site_->topology),
+    d.candidates.push_back({describe_sketch(row.sketch, one.virtual_job->site().topology),
                             row.gpus() - one.gpus,
                             d.predicted_step_seconds,
                             one.present_ms / row.ms,

@@ -7,6 +7,7 @@
 #include "planner/core/cluster.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/model/evaluate_plan.hpp"
+#include "planner/core/model/own_lists.hpp"
 #include "planner/core/schedule/flextrain/scale_table.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/materialize.hpp"
@@ -28,8 +29,9 @@ std::vector<NodeGpus> all_others(const Site& site, const std::vector<NodeGpus>& 
     const auto own = std::find_if(held.begin(), held.end(), [&](const NodeGpus& n) { return n.node == node; });
     NodeGpus rest{node, {}};
     for (std::size_t gpu = 0; gpu < site.topology.gpu_types(node).size(); ++gpu)
-      if (own == held.end() ||
-          std::find(own->gpus.begin(), own->gpus.end(), static_cast<std::int16_t>(gpu)) == own->gpus.end())
+      if (site.topology.has(node, static_cast<int>(gpu)) &&
+          (own == held.end() ||
+           std::find(own->gpus.begin(), own->gpus.end(), static_cast<std::int16_t>(gpu)) == own->gpus.end()))
         rest.gpus.push_back(static_cast<std::int16_t>(gpu));
     if (!rest.gpus.empty()) others.push_back(std::move(rest));
   }
@@ -51,10 +53,11 @@ class Predictor {
     held_ = virtual_->held();
     most_ = std::min(job.max_gpus, virtual_->problem().bounds.max_gpus);
     const int more = std::max(0, most_ - present.gpus());
+    const Site& own = virtual_->site();
     if (more > 0)
-      units_ = cut_units(affinity_order(site.hardware, site.topology, held_, all_others(site, held_), more),
-                         kMostGpusOfNode);
-    std::vector<Piece> pieces = pieces_of(held_, site);
+      units_ =
+          cut_units(affinity_order(own.hardware, own.topology, held_, all_others(own, held_), more), kMostGpusOfNode);
+    std::vector<Piece> pieces = pieces_of(held_, own);
     // The anchor's first node comes first: rank 0 stays there.
     const int lead = virtual_->problem().bounds.lead_node;
     std::stable_partition(pieces.begin(), pieces.end(), [&](const Piece& piece) { return piece.node == lead; });
@@ -116,8 +119,10 @@ class Predictor {
     entry.dropped = predicted.why_not;
     if (predicted.stages.empty()) return entry;
     entry.plan = describe(plan);
-    entry.schedule = form_of(plan).schedule();
-    entry.chunks = form_of(plan).chunks;
+    const PipelineForm form = form_of(plan);
+    const auto& own = problem.job.own_lists;
+    entry.schedule = own && own->run_on(plan) ? "own-lists" : form.schedule();
+    entry.chunks = form.chunks;
     entry.step_seconds = predicted.exact_ms / 1000;
     if (base_ms_ > 0) {
       entry.profiled = base_ms_ / predicted.exact_ms;

@@ -1,0 +1,35 @@
+# A site whose Prolog takes longer than 20 s. Slurm calls a base running meanwhile, and its keepers cannot come.
+# box: -n 2 -c 'Prolog=/run/box/share/prolog.sh' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1'
+# limit: 400
+# each: 200
+# beside
+
+setup_file() {
+  . "$BOX_HERE/training.bash"
+  cat > "$BOX/share/prolog.sh" << 'S'
+#!/bin/sh
+case $(squeue -h -j "$SLURM_JOB_ID" -o %j) in base-*) sleep 30 ;; esac
+S
+  chmod 755 "$BOX/share/prolog.sh"
+  reference
+}
+setup() { . "$BOX_HERE/training.bash"; }
+teardown() { clean_slate; }
+
+descriptors_of() { awk '/^Max open files/ { print $4 }' "/proc/$1/limits"; } # PID: its soft limit
+
+@test "a movable job whose base starts after a Prolog of 30 s trains, and gives nothing back before" {
+  ulimit -Sn 1000
+  A=$(elastic A 2:2,movable -n1 --mem=500 -- "${tiny[@]}" --steps 60)
+  wait_for 60 "the base runs, in Slurm's words" eval '[ -n "$(squeue -h -n "base-$A" -t RUNNING -o %i)" ]'
+  local base
+  base=$(squeue -h -n "base-$A" -o %i)
+  sleep 24
+  [ "$(squeue -h -n "base-$A" -o '%i %t')" = "$base R" ]
+  refute grep -q 'its keeper did not reach' "$BOX/home/A.out"
+  wait_for 60 "A trains" stepped_past A 5
+  # The launcher of many ranks needs more descriptors than its user has asked for, and its ranks have what was asked for.
+  [ "$(descriptors_of "$(pgrep -u boxuser -x espalier-launch | head -n 1)")" -gt 1000 ]
+  [ "$(descriptors_of "$(pgrep -u boxuser -x espalier-train | head -n 1)")" -eq 1000 ]
+  ends_well 60
+}

@@ -1,0 +1,115 @@
+"""Unit tests of the Python package: what must be the same in all processes when a training begins. Run by tests/torchrt/python.bats."""
+import os
+import tempfile
+import unittest
+
+import stand_in
+from test_ending import step_of, training
+
+
+def written(path):
+    """A checkpoint after two steps of one process."""
+    run, model, optimizer = training(0, 1, path, stand_in.Control(), "plain")
+    for step in run.steps():
+        step_of(model, optimizer, run)
+        if step == 2:
+            break
+
+
+def begins(rank, world, paths, kind, begun):
+    """The first step of each process, or the error."""
+    import torch.distributed as dist
+    control = stand_in.Control()
+    run, _, _ = training(rank, world, paths[rank], control, kind)
+    try:
+        found = run.start(begun[rank])
+    except RuntimeError as error:
+        found = str(error)
+    dist.destroy_process_group()
+    return found
+
+
+def of_another_world(rank, world, told_rank, told_world):
+    import torch.distributed as dist
+    run, _, _ = training(told_rank, told_world, None, stand_in.Control(), "plain")
+    try:
+        found = run.start()
+    except RuntimeError as error:
+        found = str(error)
+    dist.destroy_process_group()
+    return found
+
+
+def on_a_default_device(rank, world, path):
+    """Whether a training whose script has set a default device, of which nothing can be read, does what it does without."""
+    import torch
+    import torch.distributed as dist
+    from espalier import Data, _exchange, _memory, _partners
+    found = []
+    for device in ("cpu", "meta"):
+        run, model, optimizer = training(rank, world, path + device, stand_in.Control())
+        again, _, _ = training(rank, world, path + device, stand_in.Control())
+        torch.set_default_device(device)
+        data, samples = Data(range(7), seed=1, collate=list), []
+        for step in run.steps():
+            samples += data.batch(run.slice(step))
+            with torch.device("cpu"):  # what torch's optimizer makes
+                step_of(model, optimizer, run, report=False)
+            run.report(1.0)
+        done = again.start()
+        memory, received = _memory.SharedMemory(8), _memory.SharedMemory(8)
+        memory.map[:] = bytes([rank + 1] * 8)
+        _partners.Partners(["a", "b"], rank, dist.group.WORLD).exchange(memory, 8, lambda ward, size: received)
+        found.append((samples, done, bytes(received.map), _exchange.told_by(1, rank, dist.group.WORLD),
+                      [one.to_local().tolist() for one in again._objects["model"].parameters()]))
+    torch.set_default_device("cpu")
+    dist.destroy_process_group()
+    return found
+
+
+class Beginning(unittest.TestCase):
+    def test_a_process_group_that_is_another_than_the_runs_is_refused_in_words(self):
+        for told, words in (((0, 1), "process 0 of 1 of the run, and torch.distributed's group has 2 processes, of which it is"),
+                            ((1, 3), "process 1 of 3 of the run, and torch.distributed's group has 2 processes, of which it is")):
+            for rank, found in enumerate(stand_in.processes(2, of_another_world, *told)):
+                self.assertIn(f"{words} {rank}", found)
+
+    def test_a_default_device_of_the_scripts_is_nothing_to_the_packages_own_tensors(self):
+        import torch.distributed.fsdp  # noqa: F401 for all that are forked
+        with tempfile.TemporaryDirectory() as folder:
+            for one in stand_in.processes(2, on_a_default_device, os.path.join(folder, "c")):
+                self.assertIsInstance(one, list, one)
+                self.assertEqual(*one)
+
+    def both(self, paths, kind="ddp", begun=(0, 0)):
+        return stand_in.processes(2, begins, paths, kind, begun)
+
+    def test_a_checkpoint_that_some_processes_do_not_see_is_refused_in_words(self):
+        import torch.distributed.fsdp  # noqa: F401 for all that are forked
+        with tempfile.TemporaryDirectory() as folder:
+            there, elsewhere = os.path.join(folder, "c"), os.path.join(folder, "none")
+            written(there)
+            for kind in ("ddp", "fsdp"):
+                self.assertEqual(self.both([there, there], kind), [2, 2])
+                for found in self.both([there, elsewhere], kind):
+                    self.assertIn("processes [0] of 2 find it, and the others do not; all must see the same file", found)
+
+    def test_processes_that_would_begin_at_different_steps_are_refused_in_words(self):
+        with tempfile.TemporaryDirectory() as folder:
+            one, other = os.path.join(folder, "one"), os.path.join(folder, "other")
+            written(one)
+            written(other)
+            run, model, optimizer = training(0, 1, other, stand_in.Control(), "plain")
+            for step in run.steps():
+                step_of(model, optimizer, run)
+                if step == 4:
+                    break
+            for found in self.both([one, other]):
+                self.assertIn("the processes would go on after the steps [2, 4], by rank", found)
+        self.assertEqual(self.both([None, None], begun=(3, 3)), [3, 3])
+        for found in self.both([None, None], begun=(3, 0)):
+            self.assertIn("the processes would go on after the steps [3, 0], by rank", found)
+
+
+if __name__ == "__main__":
+    unittest.main()

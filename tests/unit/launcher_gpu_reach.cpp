@@ -1,0 +1,19 @@
+// What the planner is told of which GPUs reach each other.
+#include "launcher/world/gpu_reach.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace espalier;
+using namespace espalier::launcher;
+
+TEST_CASE("of GPUs that are left out nothing is told, and the others keep their islands") {
+  GpuReach reach;
+  reach.heard({"n1", 10}, {0, 0, 0, 0, 1, 1, 1, 1});
+  reach.heard({"n1", 11}, {0, 1});
+  const std::vector<Holding> held{{10, "n1", {7, 6, 5, 4, 3, 2, 1, 0}}, {11, "n1", {8, 9}}, {12, "n2", {0}}};
+  CHECK(reach.of_part(held, held) == reach.all());
+  const auto told = reach.of_part(held, {{10, "n1", {0, 1, 2, 4, 5, 6, 7}}, {12, "n2", {0}}});
+  CHECK(told == wire::GpuIslands{{"n1/10", {0, 0, 0, 1, 1, 1, 1}}});
+  // A rank that saw another number of GPUs than are held has told of none of them.
+  CHECK(reach.of_part({{11, "n1", {8, 9, 10}}}, {{11, "n1", {8, 9}}}).empty());
+}

@@ -1,0 +1,159 @@
+#include "launcher/world/rank_servers.hpp"
+
+#include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "launcher/process/resource_limits.hpp"
+#include "launcher/world/restart_wait.hpp"
+#include "planner/wire/handshake.hpp"
+#include "tests/unit/launcher_line.hpp"
+#include "tests/unit/loop_until.hpp"
+
+using namespace espalier;
+using namespace espalier::launcher;
+using std::chrono::milliseconds;
+
+namespace {
+
+const ServerId kOther{"n2", 20};
+
+// The steps of rank servers are started by a script. It notes each start.
+struct Steps {
+  std::filesystem::path folder = std::filesystem::temp_directory_path() / ("espalier-" + wire::fresh_nonce());
+  wire::Loop loop;
+  RankServers servers{loop, settings(), [](JobId) {}};
+
+  Steps() { std::filesystem::create_directory(folder); }
+  ~Steps() { std::filesystem::remove_all(folder); }
+  Steps(const Steps&) = delete;
+  Steps& operator=(const Steps&) = delete;
+
+  RankServersSettings settings() const {
+    RankServersSettings own;
+    own.launcher = folder / "espalier-launch";
+    own.node = "n1";
+    own.anchor = 7;
+    own.limits = {1, 2, 3};
+    return own;
+  }
+  void script(const std::string& then) const {
+    const auto beside = folder / "new";
+    std::ofstream(beside) << "#!/bin/sh\necho started >> '" << (folder / "starts").string() << "'\n" << then << "\n";
+    std::filesystem::permissions(beside, std::filesystem::perms::owner_all);
+    std::filesystem::rename(beside, folder / "espalier-launch");
+  }
+  int starts() const {
+    std::ifstream file(folder / "starts");
+    return static_cast<int>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+  }
+  void pass(milliseconds time) {
+    test::until(
+        loop, [] { return false; }, time);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a rank server that ends is started again soon at first, and seldom where it never comes") {
+  CHECK(restart_wait(0) == milliseconds(300));
+  CHECK(restart_wait(1) == milliseconds(600));
+  CHECK(restart_wait(4) == milliseconds(4800));
+  CHECK(restart_wait(5) == milliseconds(5000));
+  CHECK(restart_wait(15) == milliseconds(5000));
+  CHECK(restart_wait(16) == milliseconds(10'000));
+  CHECK(restart_wait(20) == milliseconds(120'000));
+  CHECK(restart_wait(1'000'000) == milliseconds(120'000));
+}
+
+TEST_CASE("a rank server whose start fails once is started again") {
+  Steps steps;
+  steps.servers.serve(kOther, 1);
+  steps.pass(milliseconds(150));  // there is no program yet
+  steps.script("exec sleep 60");
+  CHECK(test::until(
+      steps.loop, [&] { return steps.starts() == 1; }, std::chrono::seconds(10)));
+  SUBCASE("and then runs: it is not started beside itself when its keeper comes back") {
+    steps.servers.serve(kOther, 1);
+    steps.pass(milliseconds(500));
+    CHECK(steps.starts() == 1);
+  }
+}
+
+TEST_CASE("a rank server that ended, and whose next start fails, is started again") {
+  Steps steps;
+  steps.script("rm \"$0\"");
+  steps.servers.serve(kOther, 1);
+  REQUIRE(test::until(
+      steps.loop, [&] { return steps.starts() == 1; }, std::chrono::seconds(10)));
+  steps.pass(milliseconds(700));  // the second start has failed
+  CHECK(steps.starts() == 1);
+  steps.script("exec sleep 60");
+  CHECK(test::until(
+      steps.loop, [&] { return steps.starts() == 2; }, std::chrono::seconds(10)));
+}
+
+TEST_CASE("on a node that Slurm has taken from the job no rank server is started, until Slurm returns the node") {
+  Steps steps;
+  steps.script("exit 1");
+  steps.servers.serve(kOther, 1);
+  REQUIRE(test::until(
+      steps.loop, [&] { return steps.starts() >= 2; }, std::chrono::seconds(10)));
+  steps.servers.withdraw(20, {"n2"});
+  steps.pass(milliseconds(200));
+  const int before = steps.starts();
+  steps.pass(milliseconds(2500));
+  CHECK(steps.starts() == before);
+  SUBCASE("Slurm says so") { steps.servers.withdraw(20, {}); }
+  SUBCASE("ranks are to run there") {
+    WorldRequest request;
+    request.gpus = {{"n2", 0}};
+    request.holdings = {{20, "n2", {0}}};
+    const auto ranks = steps.servers.run(request, {[](int, int) {}, [](const auto&, const auto&) {}, [](int) {}});
+    CHECK(test::until(
+        steps.loop, [&] { return steps.starts() > before; }, std::chrono::seconds(10)));
+    return;
+  }
+  CHECK(test::until(
+      steps.loop, [&] { return steps.starts() > before; }, std::chrono::seconds(10)));
+}
+
+TEST_CASE("another job's rank server on a node that Slurm has taken from this one goes on") {
+  Steps steps;
+  steps.script("exit 1");
+  steps.servers.serve(kOther, 1);
+  REQUIRE(test::until(
+      steps.loop, [&] { return steps.starts() >= 1; }, std::chrono::seconds(10)));
+  steps.servers.withdraw(7, {"n2"});
+  CHECK(test::until(
+      steps.loop, [&] { return steps.starts() >= 3; }, std::chrono::seconds(10)));
+}
+
+TEST_CASE("spares get the limits that the job was submitted with, not the launcher's own") {
+  Steps steps;
+  const auto line = std::make_shared<cases::Line>();
+  wire::RankServerHello hello;
+  hello.node = "n2";
+  hello.job = 20;
+  steps.servers.adopt(line, hello);
+  steps.servers.keep_spares({"train"}, {});
+  REQUIRE(line->sent.back().type == wire::KeepSpares::type);
+  CHECK(wire::from_frame<wire::KeepSpares>(line->sent.back()).limits == std::vector<std::int64_t>{1, 2, 3});
+}
+
+TEST_CASE("a process may open many descriptors, as far as the hard limit allows") {
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit low = before;
+  low.rlim_cur = std::min<rlim_t>(before.rlim_cur, 256);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &low) == 0);
+  allow_many_descriptors();
+  rlimit now{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &now) == 0);
+  CHECK(now.rlim_cur == std::min<rlim_t>(before.rlim_max, 65536));
+  CHECK(now.rlim_max == before.rlim_max);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+}
