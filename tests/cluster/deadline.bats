@@ -32,9 +32,10 @@ trained() { [ -e "$BOX/home/$1.jsonl" ]; }
   wait_for 60 "A ends" job_over "$A"
 
   # On eight GPUs of a loaded machine A may never be calm enough to be measured.
-  alike=$(elastic alike 2:2 -N1 -n1 -w n1 --gres=gpu:2 -- "${paced[@]}" --steps 60)
-  wait_for 200 "a job like it ends" job_over "$alike"
-  wait_for 20 "it is measured" measured
+  alike=$(elastic alike 2:2 -N1 -n1 -w n1 --gres=gpu:2 -- "${paced[@]}" --steps 1000000)
+  wait_for 250 "a job like it is measured" measured
+  scancel "$alike"
+  wait_for 60 "it ends" job_over "$alike"
 
   late=$(with_deadline late "3 minutes" 1000000)
   wait_for 60 "late ends" job_over "$late"

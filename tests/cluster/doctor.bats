@@ -309,3 +309,11 @@ P
   [ "$status" -eq 0 ]
   named fault slurmctld "no answer within" "" "systemctl status slurmctld"
 }
+
+@test "options before doctor, simulate, schedule, calibrate and profile are refused, and the message says where they belong" {
+  for command in doctor simulate schedule calibrate profile; do
+    run "$BOX/bin/espalier" --json "$command"
+    [ "$status" = 2 ]
+    [[ $output == *"$command: its options come behind it: espalier $command [OPTION...]"* ]]
+  done
+}

@@ -70,8 +70,9 @@ refusals() { grep -c "_slurm_rpc_submit_batch_job: $1" "$BOX/log/slurmctld.log" 
   grep submit_batch_job "$BOX/log/slurmctld.log" | tail -n 4
   [ "$(refusals)" -gt "$before" ]
   job_is "$urgent" PENDING
+  ended=$(now_us)
   finish far
-  wait_for 15 "the urgent job starts" job_is "$urgent" RUNNING
+  within 15 "$ended" "the urgent job starts" job_is "$urgent" RUNNING
   finish urgent
   goes_on_well
 }

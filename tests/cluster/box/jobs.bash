@@ -10,10 +10,12 @@ as_user() {
 
 # A command that must fail: `!` before one in the middle of a test demands nothing.
 refute() { ! "$@"; }
-# wait_for SECONDS WHAT COMMAND...: polls until COMMAND succeeds; says so and fails when it does not in time.
+# wait_for SECONDS WHAT COMMAND...: polls until COMMAND succeeds; says so and fails when it does not in time. It waits a minute at
+# least: on a machine that other tests keep busy, what takes one second may take twenty. What must happen soon is for `within`.
 wait_for() {
   local limit=$1 what=$2 until
   shift 2
+  [ "$limit" -ge 60 ] || limit=60
   until=$((${EPOCHREALTIME/[.,]/} + limit * 1000000))
   until "$@" > /dev/null 2>&1; do
     [ "${EPOCHREALTIME/[.,]/}" -lt "$until" ] || { echo "after $limit s still not: $what" >&2; return 1; }
