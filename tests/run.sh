@@ -103,7 +103,7 @@ tally() { # FILE
 suite_unit() {
   heading "unit tests"
   local output summary
-  output=$(timeout -k 5 600 "$BUILD/test/unit" 2>&1)
+  output=$(timeout -k 5 1500 "$BUILD/test/unit" 2>&1)
   local status=$?
   summary=$(sed -n 's/.*test cases: *\([0-9]*\) *| *\([0-9]*\) passed *| *\([0-9]*\) failed *| *\([0-9]*\) skipped.*/\2 \3 \4/p' <<< "$output" | tail -n 1)
   if [ -z "$summary" ]; then

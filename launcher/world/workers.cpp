@@ -20,18 +20,29 @@ void Workers::adopt(const wire::ConnectionPtr& connection, const wire::Hello& he
 
 void Workers::assign(const wire::Assign& assignment) {
   assignment_ = assignment;
+  encoded_.clear();
   for (const auto& [rank, worker] : workers_) give_assignment(rank);
 }
 
 void Workers::give_assignment(int rank) {
   if (!assignment_) return;
-  wire::Assign own = *assignment_;
-  own.device = places_.at(static_cast<std::size_t>(rank));
-  workers_.at(rank).connection->send(own);
+  workers_.at(rank).connection->send_encoded(encoded_for(places_.at(static_cast<std::size_t>(rank))));
+}
+
+const std::string& Workers::encoded_for(int place) {
+  std::string& bytes = encoded_[place];
+  if (bytes.empty()) {
+    wire::Assign own = *assignment_;
+    own.device = place;
+    bytes = wire::encode(wire::to_frame(own));
+  }
+  return bytes;
 }
 
 void Workers::send_all(const wire::Frame& frame) const {
-  for (const auto& [rank, worker] : workers_) worker.connection->send(frame);
+  if (workers_.empty()) return;
+  const std::string bytes = wire::encode(frame);
+  for (const auto& [rank, worker] : workers_) worker.connection->send_encoded(bytes);
 }
 
 std::vector<int> Workers::silent() {

@@ -53,10 +53,13 @@ class Workers {
     int missed = 0;  // heartbeats
   };
   bool all(bool Worker::*flag) const;
+  const std::string& encoded_for(int place);  // the assignment as a frame; only while there is one
 
   const std::vector<int> places_;
   std::map<int, Worker> workers_;  // by rank
   std::optional<wire::Assign> assignment_;
+  // By place. An assignment names every rank, so it is encoded once for each place of a node, not once for each rank.
+  std::map<int, std::string> encoded_;
 };
 
 }  // namespace espalier::launcher

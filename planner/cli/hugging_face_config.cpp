@@ -3,7 +3,6 @@
 #include <fstream>
 
 #include "planner/core/fields.hpp"
-#include "planner/core/model/model_sizes.hpp"
 #include "planner/core/text_limits.hpp"
 
 namespace espalier::cli {
@@ -22,13 +21,12 @@ int positive_or(const Fields& fields, const std::string& path, const char* name,
   return fields.has(name) ? positive(fields, path, name) : otherwise;
 }
 
-// Matrices and norms of a layer with gated MLPs. Qwen2 has biases on Q, K and V.
-double gated_layer(const Fields& fields, const std::string& path, const ModelShape& shape) {
-  const double hidden = shape.hidden;
-  const double keys = hidden * positive_or(fields, path, "num_key_value_heads", shape.heads) / shape.heads;
-  const double biases = shape.family == "qwen2" ? hidden + 2 * keys : 0;
-  return 2 * hidden * hidden + 2 * hidden * keys + 3 * hidden * positive(fields, path, "intermediate_size") +
-         2 * hidden + biases;
+// Both limit the TP degree, as in the training.
+void read_widths(const Fields& fields, const std::string& path, ModelShape& shape) {
+  shape.key_value_heads = positive_or(fields, path, "num_key_value_heads", shape.heads);
+  if (shape.heads % shape.key_value_heads != 0)
+    throw Error(path + ".num_key_value_heads: must divide num_attention_heads, " + std::to_string(shape.heads));
+  shape.intermediate = positive(fields, path, "intermediate_size");
 }
 
 }  // namespace
@@ -63,7 +61,7 @@ HuggingFaceModel read_hugging_face_config(const std::string& path) {
       throw Error(path + ".num_nextn_predict_layers: must lie between 0 and " + std::to_string(kMostMtpLayers));
     shape.layers += shape.mtp_layers;
   }
-  if (!gpt2) model.layer_scale = gated_layer(fields, path, shape) / layer_parameters(shape);
+  if (!gpt2) read_widths(fields, path, shape);
   return model;
 }
 

@@ -22,6 +22,9 @@ std::string run(const cli::Arguments& arguments) {
   if (command == "usage") return known(cli::usage);
   if (command == "ping") return known(cli::ping);
   if (command == "plan") return cli::plan(arguments);
+  for (const char* own : {"calibrate", "doctor", "profile", "schedule", "simulate"})
+    if (command == own)
+      throw cli::UsageError(command + ": its options come behind it: espalier " + command + " [OPTION...]");
   throw cli::UsageError(command + ": no such command");
 }
 

@@ -17,18 +17,11 @@ std::string number(const char* format, double value) {
   return text;
 }
 
-// FLOPs of a layer. The matrices' part is proportional to their size.
-double flops_of(const PlanJob& job) {
-  return layer_flops(job.shape) + 2.0 * job.shape.sequence * (job.layer_scale - 1) * layer_parameters(job.shape);
-}
-
 JobCoefficients sizes_of(const PlanJob& job, const Site& site) {
   Training training = job.training;
   training.in_parts = job.schedule != "1f1b" || !job.lists.empty();
   JobCoefficients sizes = model_sizes(job.shape, training, site.hardware.types.size());
   sizes.own_lists = OwnLists::of(job.lists);
-  for (double* bytes : {&sizes.param_bytes, &sizes.param_optim_bytes, &sizes.weight_bytes}) *bytes *= job.layer_scale;
-  sizes.last.compute_layers *= layer_flops(job.shape) / flops_of(job);
   return sizes;
 }
 
@@ -37,7 +30,7 @@ void compute_at_utilization(const PlanJob& job, const Site& site, PlanCoefficien
   const double traffic = 2 * result.job.param_optim_bytes + result.job.param_bytes;
   for (std::size_t t = 0; t < site.hardware.types.size(); ++t) {
     const GpuType& type = site.hardware.types[t];
-    result.job.gpu[t].comp = flops_of(job) / (type.tflops * 1e9 * job.utilization);
+    result.job.gpu[t].comp = layer_flops(job.shape) / (type.tflops * 1e9 * job.utilization);
     result.job.gpu[t].optim = type.memory_bandwidth > 0 ? traffic / type.memory_bandwidth : 0;
   }
   result.assumed.push_back("no step was measured: computation reaches " + number("%.3g", 100 * job.utilization) +
@@ -86,9 +79,6 @@ PlanCoefficients plan_coefficients(const PlanJob& job, const Site& site, const s
     result.assumed.push_back("the gradients of parameters are " + number("%.3g", 100 * result.job.deferred) +
                              "% of the backward pass, by the model's shape");
   result.assumed.push_back("parameters and activations are those of the model's shape");
-  if (job.layer_scale != 1)
-    result.assumed.push_back("a layer's parameters are " + number("%.4g", job.layer_scale) +
-                             " times its family's formula, as its config.json tells; its activations are not scaled");
   if (present) fit_memory(site, *present, result);
   return result;
 }

@@ -1,6 +1,6 @@
 #include "planner/cli/plan_job_file.hpp"
 
-#include <bit>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -112,7 +112,6 @@ class JobFile {
       const HuggingFaceModel read = read_hugging_face_config(found.string());
       shape = read.shape;
       job_.model = config_;
-      job_.layer_scale = read.layer_scale;
       job_.training.tied = read.tied;
     } else {
       shape.family = job_.model = given_.family;
@@ -172,6 +171,16 @@ class JobFile {
     if (job_.lists.empty()) fail("lists", lists_ + ": the file is empty; write one row for each rank");
   }
 
+  // "16 heads", or "16 heads, 2 key and value heads and 11008 of feed-forward".
+  std::string tp_divides() const {
+    const ModelShape& shape = job_.shape;
+    std::string text = std::to_string(shape.heads) + " heads";
+    if (shape.key_value_heads > 0)
+      text += ", " + std::to_string(shape.key_value_heads) + " key and value heads and feed-forward width " +
+              std::to_string(shape.intermediate);
+    return text;
+  }
+
   void measured() {
     if (job_.present.has_value() != has("step_seconds"))
       fail(job_.present ? "present" : "step_seconds",
@@ -181,10 +190,9 @@ class JobFile {
       fail("utilization", "not beside step_seconds, which tells it; give one of them");
     if (job_.utilization <= 0) job_.utilization = usual_utilization(job_.precision);
     if (!job_.present) return;
-    const auto tp = static_cast<unsigned>(job_.present->tp);
-    if (!std::has_single_bit(tp) || static_cast<unsigned>(job_.shape.heads) % tp != 0)
-      fail("present",
-           "tp must be a power of two that divides the model's " + std::to_string(job_.shape.heads) + " heads");
+    if (const auto allowed = tp_degrees(job_.shape);
+        std::find(allowed.begin(), allowed.end(), job_.present->tp) == allowed.end())
+      fail("present", "tp must be a power of two that divides the model's " + tp_divides());
     if (job_.accuracy == Accuracy::bitwise && job_.shape.micro_batches > 0 &&
         job_.shape.micro_batches != job_.present->micro_batches)
       fail("micro_batches", "is not present's, which accuracy = \"bitwise\" keeps");

@@ -18,10 +18,9 @@ struct PresentDegrees {
 };
 
 struct PlanJob {
-  std::string path;        // the file's path
-  std::string model;       // for people: a published model's name, a path, or the family
-  ModelShape shape;        // micro_batches 0: the planner chooses them
-  double layer_scale = 1;  // HuggingFaceModel::layer_scale
+  std::string path;   // the file's path
+  std::string model;  // for people: a published model's name, a path, or the family
+  ModelShape shape;   // micro_batches 0: the planner chooses them
   std::string precision = "bf16";
   Training training;
   Accuracy accuracy = Accuracy::relaxed;

@@ -10,7 +10,7 @@ namespace {
 bool fits(const Problem& problem, std::span<const Piece> available, double memory_factor) {
   Hardware hardware = problem.hardware;
   for (GpuType& type : hardware.types) type.memory_bytes *= memory_factor;
-  Evaluator evaluator({hardware, problem.topology, problem.job, problem.bounds});
+  Evaluator evaluator({hardware, problem.topology, problem.job, problem.bounds, problem.forms});
   SearchEffort effort;
   effort.local_steps = 20;
   return best_plan(evaluator, available, {}, effort).has_value();
@@ -37,6 +37,7 @@ std::string counted(int count, const std::string& thing, const std::string& plur
 
 std::string remedies(const PlanJob& job) {
   std::string text = "take more GPUs";
+  if (job.lists.empty() && job.schedule != "1f1b") text += ", schedule = \"1f1b\"";
   if (!job.training.recompute) text += ", recompute = true";
   if (!job.training.zero1) text += ", zero1 = true";
   if (job.precision == "fp32") text += ", precision = \"bf16\"";

@@ -78,7 +78,8 @@ std::string user_text(std::uint32_t uid) {
 std::string percent_text(const Json& share) {
   if (!share.is_number()) return "(null)";
   char text[32];
-  std::snprintf(text, sizeof text, "%.2g%%", share.get<double>() * 100);
+  const double percent = share.get<double>() * 100;
+  std::snprintf(text, sizeof text, percent < 10 ? "%.2g%%" : "%.0f%%", percent);
   return text;
 }
 

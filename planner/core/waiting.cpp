@@ -158,15 +158,11 @@ bool offer(Place& place, int need, bool as_printed, Offer& result) {
   return true;
 }
 
-// GPUs per node and number of nodes. Slurm's minimum node count can be too low for the GPUs that
-// one node has of those that the job may have.
-std::pair<int, int> per_node_need(const WaitingJob& job, const std::vector<Place>& places,
-                                  const std::vector<bool>& may) {
-  int largest = 1;
+int largest_node(const std::vector<Place>& places, const std::vector<bool>& may) {
+  int largest = 0;
   for (std::size_t i = 0; i < places.size(); ++i)
     if (may[i]) largest = std::max(largest, static_cast<int>(places[i].supply.node->gpu_owner.size()));
-  const int nodes = std::max({1, job.nodes, (job.gpus + largest - 1) / largest});
-  return {(job.gpus + nodes - 1) / nodes, nodes};
+  return largest;
 }
 
 void reserve(Place& place, int need) {
@@ -296,6 +292,12 @@ void serve_limit(const WaitingJob& job, const std::vector<JobId>& counted, std::
 
 }  // namespace
 
+std::pair<int, int> per_node_need(const WaitingJob& job, int largest) {
+  const int most = std::max(1, largest);
+  const int nodes = std::max({1, job.nodes, (job.gpus + most - 1) / most});
+  return {(job.gpus + nodes - 1) / nodes, nodes};
+}
+
 bool allowed(const WaitingJob& job, const NodeView& node) {
   return job.only_nodes.empty() || std::binary_search(job.only_nodes.begin(), job.only_nodes.end(), node.name);
 }
@@ -327,7 +329,7 @@ WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& op
       continue;
     }
     const std::vector<bool>& may = allowed_places.of(job);
-    const auto [need, nodes] = per_node_need(job, places, may);
+    const auto [need, nodes] = per_node_need(job, largest_node(places, may));
     if (job.starts_later) {
       limit_leases(job, places, may, input.now, options);
       // No node may have the room, because other jobs lie in between: a base that moves makes it.

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/core/affinity.hpp"
@@ -56,6 +57,10 @@ struct WaitingPlan {
 // job needs room, and grow again elsewhere. Bases of movable jobs can move (schedule/defragment.hpp).
 WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& options,
                           const std::map<JobId, double>& worth = {});
+
+// GPUs per node and number of nodes that the job needs. Slurm's minimum number of nodes can be too low for the GPUs
+// that one node has: `largest`, of the nodes on which the job may run.
+std::pair<int, int> per_node_need(const WaitingJob& job, int largest);
 
 // Whether the waiting job may run on the node.
 bool allowed(const WaitingJob& job, const NodeView& node);

@@ -109,7 +109,12 @@ TEST_CASE("models are known by family and size, however their names are written"
   CHECK(published_model("gpt2-xl").layers == 48);
   CHECK(published_model("gpt2 350M").hidden == 1024);
   CHECK(published_model("Qwen2-0.5B").hidden == 896);
+  CHECK(published_model("Qwen2.5-7B").vocabulary == 152064);
   CHECK_THROWS_AS(published_model("LLaMA-2"), Error);
+  // Another generation has other widths and another vocabulary.
+  for (const char* name : {"llama3-70b", "Llama-3.3-70B", "Qwen1.5-7B", "qwen3 7b"})
+    CHECK_THROWS_WITH_AS(published_model(name), doctest::Contains("are not known; name the model's config.json"),
+                         Error);
   CHECK_THROWS_AS(published_model("LLaMA-8B"), Error);
   CHECK_THROWS_AS(published_model("7B"), Error);
 }

@@ -3,6 +3,7 @@
 
 #include "planner/cli/hugging_face_config.hpp"
 #include "planner/cli/plan_job_file.hpp"
+#include "planner/core/model/model_sizes.hpp"
 #include "tests/unit/plan_files.hpp"
 
 using namespace espalier;
@@ -45,17 +46,35 @@ TEST_SUITE("plan") {
   TEST_CASE("a config.json's shape is the model's") {
     CHECK(read(kGpt2).shape == ModelShape{"gpt2", 12, 768, 12, 1024, 50257, 0, 0});
     CHECK(read(kGpt2).tied);
-    CHECK(read(kGpt2).layer_scale == 1);
-    CHECK(read(kLlama7b).shape == ModelShape{"llama", 32, 4096, 32, 4096, 32000, 0, 0});
+    CHECK(read(kLlama7b).shape == ModelShape{"llama", 32, 4096, 32, 4096, 32000, 0, 0, 32, 11008});
     CHECK_FALSE(read(kLlama7b).tied);
-    CHECK(read(kLlama7b).layer_scale == doctest::Approx(1).epsilon(1e-12));
-    CHECK(read(kQwen7b).shape == ModelShape{"qwen2", 28, 3584, 28, 32768, 152064, 0, 0});
-    CHECK(read(kQwen7b).layer_scale == doctest::Approx(1).epsilon(0.01));
+    CHECK(read(kQwen7b).shape == ModelShape{"qwen2", 28, 3584, 28, 32768, 152064, 0, 0, 4, 18944});
   }
 
   TEST_CASE("a layer of other widths than its family's is counted as it is") {
-    // 2 * 4096^2 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096 = 218,112,000, and the formula says 202,383,360.
-    CHECK(read(kLlama8b).layer_scale == doctest::Approx(218112000.0 / 202383360));
+    // 2 * 4096^2 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096
+    CHECK(layer_parameters(read(kLlama8b).shape) == doctest::Approx(218112000.0));
+  }
+
+  TEST_CASE("TP degrees divide the key and value heads and the feed-forward's width, as in the training") {
+    CHECK(tp_degrees(read(kLlama8b).shape) == std::vector{1, 2, 4, 8});
+    CHECK(tp_degrees(read(kQwen7b).shape) == std::vector{1, 2, 4});
+    const Folder folder;
+    folder.write("config.json", kLlama8b);
+    CHECK(complaint(folder,
+                    [&] {
+                      read_plan_job(folder.write("j.toml",
+                                                 "config = \"config.json\"\nglobal_batch = 16\nstep_seconds = 1\n"
+                                                 "present = { pp = 1, dp = 1, tp = 16, micro_batches = 1 }\n"));
+                    }) ==
+          "j.toml:4: present: tp must be a power of two that divides the model's 32 heads, 8 key and value heads and "
+          "feed-forward width 14336");
+  }
+
+  TEST_CASE("key and value heads that do not divide the heads are refused") {
+    std::string json = kLlama8b;
+    json.replace(json.find("_heads\": 8"), 10, "_heads\": 5");
+    CHECK(refusal(json) == "config.json.num_key_value_heads: must divide num_attention_heads, 32");
   }
 
   TEST_CASE("each wrong key of a config.json is named") {

@@ -35,10 +35,19 @@ TEST_CASE("a job that needs the second base's GPUs is hindered, and one that has
   CHECK(hindered_by(kSecond, {}, cluster(4)) == 20);
   CHECK(hindered_by(kSecond, {}, cluster(3)) == 20);
   CHECK(hindered_by(kSecond, {}, cluster(2)) == 0);     // two are idle on n2
-  CHECK(hindered_by(kSecond, {}, cluster(5)) == 0);     // no node has so many
+  CHECK(hindered_by(kSecond, {}, cluster(5)) == 0);     // three on each of two, and n1 lacks two
   CHECK(hindered_by(kSecond, {}, cluster(2, 2)) == 0);  // one on each of two
   CHECK(hindered_by(kSecond, {}, cluster(6, 2)) == 0);  // n1 lacks two more
   CHECK(hindered_by(kFirst, {}, cluster(6, 2)) == 0);   // n2 lacks one more
+}
+
+TEST_CASE("a job that names no number of nodes needs as many as its GPUs take") {
+  ClusterView view = cluster(8);
+  CHECK(hindered_by(kSecond, {}, view) == 0);  // n2 has four, and no other node is idle
+  view.nodes[0] = node("n1", {0, 0, 0, 0});
+  CHECK(hindered_by(kSecond, {}, view) == 20);
+  view.waiting[0].gpus = 12;
+  CHECK(hindered_by(kSecond, {}, view) == 0);  // n3 is another job's
 }
 
 TEST_CASE("a job that may not use those nodes, or waited when the move began, is not hindered") {

@@ -32,6 +32,8 @@ TEST_SUITE("topology") {
     CHECK(known_gpu("h100")->link == 450e6);
     CHECK(known_gpu("nvidia_a100-sxm4-80gb")->type == GpuType{"nvidia_a100-sxm4-80gb", 312, 80e9, 1555e6});
     CHECK(known_gpu("Tesla_V100-SXM2-32GB")->type.memory_bytes == 32e9);
+    CHECK(known_gpu("nvidia_gh200_480gb")->type.memory_bytes == 96e9);  // those 480 GB are the CPU's
+    CHECK(known_gpu("gh200_144gb")->type.memory_bytes == 144e9);
     CHECK(known_gpu("l40s")->type.tflops == 362);
     CHECK(known_gpu("l40")->type.tflops == 181);
     CHECK(known_gpu("l40s")->link == 0);

@@ -68,19 +68,6 @@ double partitioned_activations(const ModelShape& shape) {
   return 4 + 4 * inner(shape) / shape.hidden + scores;
 }
 
-// The powers of two that the training runtime can divide a layer by (torchrt/model/units.cpp).
-std::vector<int> tp_degrees(const ModelShape& shape) {
-  if (family_of(shape.family) == Family::unknown)  // the replica's GPUs
-    return shape.units.empty() ? std::vector{std::max(1, shape.heads)} : shape.units;
-  std::vector<int> degrees{1};
-  const auto divides = [](int degree, int count) { return count == 0 || count % degree == 0; };
-  for (int next = 2; shape.heads > 0 && divides(next, shape.heads) && divides(next, shape.key_value_heads) &&
-                     divides(next, shape.intermediate);
-       next *= 2)
-    degrees.push_back(next);
-  return degrees;
-}
-
 }  // namespace
 
 Training training_of(const ModelShape& shape) {
@@ -91,6 +78,18 @@ Training training_of(const ModelShape& shape) {
   training.recompute = shape.setting->recompute;
   training.zero1 = shape.setting->zero1;
   return training;
+}
+
+std::vector<int> tp_degrees(const ModelShape& shape) {
+  if (family_of(shape.family) == Family::unknown)  // the replica's GPUs
+    return shape.units.empty() ? std::vector{std::max(1, shape.heads)} : shape.units;
+  std::vector<int> degrees{1};
+  const auto divides = [](int degree, int count) { return count == 0 || count % degree == 0; };
+  for (int next = 2; shape.heads > 0 && divides(next, shape.heads) && divides(next, shape.key_value_heads) &&
+                     divides(next, shape.intermediate);
+       next *= 2)
+    degrees.push_back(next);
+  return degrees;
 }
 
 double layer_parameters(const ModelShape& shape) {

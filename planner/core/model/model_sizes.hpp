@@ -13,6 +13,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "planner/core/model/coefficients.hpp"
 #include "planner/core/model_shape.hpp"
@@ -41,6 +42,10 @@ struct Training {
 // The training that a worker's report of its shape describes. Mixed precision keeps FP32 master
 // weights beside the moments.
 Training training_of(const ModelShape& shape);
+
+// The powers of two that the training runtime can divide a layer by (torchrt/model/units.cpp), ascending. Family
+// "data": the GPUs that a replica may have.
+std::vector<int> tp_degrees(const ModelShape& shape);
 
 double layer_parameters(const ModelShape& shape);
 double embedding_parameters(const ModelShape& shape);  // including GPT-2's positions

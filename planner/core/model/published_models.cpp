@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <string_view>
 
 #include "planner/core/error.hpp"
 
@@ -63,6 +64,23 @@ double billions_in(const std::string& lower) {
   return result;
 }
 
+// "llama-3.1-8b" gives 3.1. 0: the name tells none, as in "llama-7b".
+double generation_in(std::string_view lower, std::string_view family_word) {
+  std::string_view rest = lower.substr(lower.find(family_word) + family_word.size());
+  rest.remove_prefix(std::min(rest.find_first_not_of("-_ "), rest.size()));
+  double number = 0;
+  const char* const end = rest.data() + rest.size();
+  const char* at = std::from_chars(rest.data(), end, number, std::chars_format::fixed).ptr;
+  while (at < end && *at == ' ') ++at;
+  return at < end && (*at == 'b' || *at == 'm') ? 0 : number;  // that is its size
+}
+
+// Models of another generation have other widths and vocabularies than those of the table.
+bool of_the_table(const std::string& family_word, double generation) {
+  if (generation == 0 || family_word == "gpt") return true;
+  return family_word == "llama" ? generation <= 2 : generation == 2 || generation == 2.5;  // Qwen2.5's are Qwen2's
+}
+
 }  // namespace
 
 ModelShape published_model(const std::string& name) {
@@ -71,6 +89,14 @@ ModelShape published_model(const std::string& name) {
   std::string family;
   for (const char* candidate : {"llama", "qwen", "gpt"})
     if (lower.find(candidate) != std::string::npos) family = candidate;
+  const double generation = family.empty() ? 0 : generation_in(lower, family);
+  if (!of_the_table(family, generation)) {
+    char number[32];
+    std::snprintf(number, sizeof number, "%g", generation);
+    throw Error("model \"" + name + "\": the shapes of generation " + number +
+                " are not known; name the model's config.json"
+                " with config, or give family, layers, hidden, heads, sequence and vocabulary");
+  }
   if (family == "qwen") family = "qwen2";
   if (family == "gpt") family = "gpt2";
   double billions = billions_in(lower);

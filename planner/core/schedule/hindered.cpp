@@ -16,7 +16,10 @@ JobId hindered_by(JobId base, const std::set<JobId>& before, const ClusterView& 
   for (const WaitingJob& job : cluster.waiting) {
     if (before.contains(job.id) || job.gpus <= 0) continue;
     if (++looks > kMostLooks) return 0;
-    const int nodes = std::max(1, job.nodes), each = (job.gpus + nodes - 1) / nodes;
+    std::size_t largest = 0;
+    for (const NodeView& node : cluster.nodes)
+      if (allowed(job, node)) largest = std::max(largest, node.gpu_owner.size());
+    const auto [each, nodes] = per_node_need(job, static_cast<int>(largest));
     int now = 0, then = 0;  // nodes with room, without and with the base's GPUs
     for (const NodeView& node : cluster.nodes) {
       if (!allowed(job, node)) continue;

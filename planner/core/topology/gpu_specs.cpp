@@ -71,18 +71,20 @@ bool is_part(const std::string& word) {
 std::optional<GpuSpec> known_gpu(const std::string& gres_type) {
   constexpr double kGigabyte = 1e9, kGigabytePerSecond = 1e6;  // bytes, bytes/ms
   const Sheet* sheet = nullptr;
-  double memory_gb = 0;
+  double written_gb = 0;
   for (const std::string& word : words(gres_type)) {
     const auto found = std::find_if(kSheets.begin(), kSheets.end(), [&](const Sheet& s) { return s.model == word; });
     if (is_part(word)) return std::nullopt;
     if (found != kSheets.end()) sheet = &*found;
-    memory_gb = std::max(memory_gb, gigabytes(word));
+    written_gb = std::max(written_gb, gigabytes(word));
   }
   if (sheet == nullptr) return std::nullopt;
+  // No model is made with more than twice its smallest memory. In "nvidia_gh200_480gb" it is the CPU that has 480 GB.
+  const bool its_own = written_gb > 0 && written_gb <= 2 * sheet->memory_gb;
   GpuSpec spec;
   spec.type.name = gres_type;
   spec.type.tflops = sheet->tflops;
-  spec.type.memory_bytes = (memory_gb > 0 ? memory_gb : sheet->memory_gb) * kGigabyte;
+  spec.type.memory_bytes = (its_own ? written_gb : sheet->memory_gb) * kGigabyte;
   spec.type.memory_bandwidth = sheet->memory_gb_s * kGigabytePerSecond;
   spec.link = sheet->link_gb_s * kGigabytePerSecond;
   return spec;

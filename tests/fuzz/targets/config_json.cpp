@@ -19,7 +19,7 @@ void config_json(std::string_view input) {
   }
   try {
     const cli::HuggingFaceModel model = cli::read_hugging_face_config(file.path());
-    require(model.shape.layers > 0 && model.layer_scale > 0);
+    require(model.shape.layers > 0 && (model.shape.family == "gpt2" || model.shape.intermediate > 0));
   } catch (const Error&) {
   }
 }
