@@ -171,7 +171,7 @@ class JobFile {
     if (job_.lists.empty()) fail("lists", lists_ + ": the file is empty; write one row for each rank");
   }
 
-  // "16 heads", or "16 heads, 2 key and value heads and 11008 of feed-forward".
+  // "16 heads", or "16 heads, 2 key and value heads and feed-forward width 11008".
   std::string tp_divides() const {
     const ModelShape& shape = job_.shape;
     std::string text = std::to_string(shape.heads) + " heads";

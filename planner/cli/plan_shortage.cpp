@@ -37,7 +37,7 @@ std::string counted(int count, const std::string& thing, const std::string& plur
 
 std::string remedies(const PlanJob& job) {
   std::string text = "take more GPUs";
-  if (job.lists.empty() && job.schedule != "1f1b") text += ", schedule = \"1f1b\"";
+  if (job.lists.empty() && job.schedule != "1f1b" && job.schedule != "auto") text += ", schedule = \"1f1b\"";
   if (!job.training.recompute) text += ", recompute = true";
   if (!job.training.zero1) text += ", zero1 = true";
   if (job.precision == "fp32") text += ", precision = \"bf16\"";

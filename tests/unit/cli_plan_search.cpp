@@ -163,6 +163,14 @@ TEST_SUITE("plan") {
     const double needed = std::stod(message.substr(message.find("needs ") + 6));
     CHECK(needed > 16 * 65.3 / 8);
     CHECK(needed < 2 * 16 * 65.3 / 8);
+    // GPipe holds every micro-batch's activations at once, 1F1B those of as many as there are stages.
+    const std::string fixed = "model = \"llama2-70b\"\nglobal_batch = 64\nmicro_batches = 64\nmax_gpus = 8\n";
+    const auto needs = [&](const std::string& schedule) {
+      const std::string text = refusal(fixed + "schedule = \"" + schedule + "\"\n", "cluster-a", "1,8");
+      CHECK((text.find("schedule = \"1f1b\"") != std::string::npos) == (schedule == "gpipe"));
+      return std::stod(text.substr(text.find("needs ") + 6));
+    };
+    CHECK(needs("gpipe") > 1.1 * needs("1f1b"));
     const Json found = study("model = \"llama2-70b\"\nglobal_batch = 64\nrecompute = true\n", "cluster-a", "8,32");
     CHECK(found["plans"][0]["plan"].is_null());
     CHECK(found["plans"][0]["why_not"].get<std::string>().starts_with("does not fit: needs "));

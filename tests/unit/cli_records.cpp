@@ -44,6 +44,14 @@ TEST_CASE("a job's record") {
   CHECK(text(job_record(some_job()), false).substr(0, 9) == "JobId=10 ");
 }
 
+TEST_CASE("percentages have two digits, and whole ones from 10 on") {
+  CHECK(percent_text(0.0062) == "0.62%");
+  CHECK(percent_text(0.05) == "5%");
+  CHECK(percent_text(0.126) == "13%");
+  CHECK(percent_text(1.5) == "150%");
+  CHECK(percent_text(nullptr) == "(null)");
+}
+
 TEST_CASE("absent things are (null)") {
   auto json = some_job();
   json["plan"] = nullptr;
