@@ -25,6 +25,38 @@ remember_failures() { # FILE OWN: after read_tap; so many failures are the file'
   [ -z "${failed_in[$file]:-}${own_counts[$file]:-}" ] || again+=("$file")
 }
 
+# The unit tests that failed in this output of theirs, with what it says of each. A test that only tells something has a heading too.
+failed_unit_tests() {
+  awk '/^TEST CASE:  / { name = substr($0, 13) } /: (FATAL )?ERROR: / && name != "" && !told[name]++ { print name }' <<< "$1"
+}
+remember_unit_tests() { # OUTPUT
+  local names number
+  outcome=() title=() output=()
+  mapfile -t names < <(failed_unit_tests "$1")
+  for number in "${!names[@]}"; do
+    outcome[number + 1]=FAIL title[number + 1]=${names[number]}
+    output[number + 1]=$(awk -v name="${names[number]}" '/^TEST CASE:  / { of = substr($0, 13) == name } of' <<< "$1" | head -n 20)$'\n'
+  done
+  planned=${#names[@]}
+  [ "$planned" = 0 ] || remember_failures "$BUILD/test/unit" 0
+}
+# A comma separates the patterns of doctest, and a * or a ? stands for other characters: each becomes a ?.
+unit_again() {
+  local number pattern='' output again status
+  for number in ${failed_in[$BUILD/test/unit]}; do
+    pattern+=${pattern:+,}$(tr ',*\\"' '????' <<< "${first_title[$BUILD/test/unit:$number]}")
+  done
+  output=$(timeout -k 5 1500 "$BUILD/test/unit" -tc="$pattern" 2>&1)
+  status=$?
+  echo "$output"
+  mapfile -t again < <(failed_unit_tests "$output")
+  for number in ${failed_in[$BUILD/test/unit]}; do
+    second[number]=ok
+    # Where it did not end by itself nobody knows which of them it would have failed.
+    if [ "$status" -gt 1 ] || printf '%s\n' "${again[@]}" | grep -qxF -- "${first_title[$BUILD/test/unit:$number]}"; then second[number]=FAIL; fi
+  done
+}
+
 # The lines of a file's tests that its suite runs: those with the suite's tag, or without a tag of other runs.
 tests_of() { # FILE
   if [ -n "${short_form[$1]:-}" ]; then awk 'before ~ /test_tags=short$/; { before = $0 }' "$1"
@@ -58,7 +90,10 @@ run_again() { # FILE
   local file=$1 filter=() logs=$BUILD/test/logs/again numbers number place start=$SECONDS
   : > "$stood_still"
   second=()
-  if [ -n "${own_counts[$file]:-}" ] || says whole "$file"; then
+  if [ "$file" = "$BUILD/test/unit" ]; then
+    heading "$file again, what failed"
+    unit_again
+  elif [ -n "${own_counts[$file]:-}" ] || says whole "$file"; then
     heading "$file again, as a whole; what passed before is not judged"
     read_tap < <(as_before "$file")
     for number in "${!outcome[@]}"; do second[number]=${outcome[number]}; done
@@ -90,6 +125,7 @@ judge() { # FILE: after run_again
       is_flaky "$file" "$number"
     else
       wrong=$((wrong + 1))
+      failures+=("$file: ${first_title[$file:$number]}")
     fi
   done
   failed=$((failed - own))
@@ -101,21 +137,25 @@ judge() { # FILE: after run_again
       *) failed=$((failed + 1)) lost=$((lost + 1)) ;;
     esac
   done
+  [ $lost = 0 ] || failures+=("$file: ${first_title[$file:0]}")
   # These tests all passed, but setup_file or teardown_file failed; or there are none, as nothing ran again.
   if [ $((wrong + lost)) = 0 ] && { [ "$planned" = 0 ] || [ "$of_file" -gt 0 ]; }; then
     failed=$((failed + 1)) lost=1
+    failures+=("$file: setup_file or teardown_file")
     echo "  FAIL $file itself"
   fi
   [ "$own" = 0 ] || [ "$lost" -gt 0 ] || is_flaky "$file" 0
 }
 
+# RETRY_WHEN names a file that appears when the machine is quiet: the cluster tests that ran beside these have ended.
 retry_failed() {
-  local file
+  local file until=$((SECONDS + 7200))
+  [ ${#again[@]} = 0 ] || [ -z "${RETRY_WHEN:-}" ] || until [ -e "$RETRY_WHEN" ] || [ $SECONDS -ge $until ]; do sleep 1; done
   for file in "${again[@]}"; do
     run_again "$file"
     judge "$file"
   done
-  [ "$flaky" -le 3 ] || { failed=$((failed + 1)); echo "  FAIL $flaky are flaky; more than three fail the run"; }
+  [ "$flaky" -le 3 ] || { failed=$((failed + 1)); failures+=("$flaky are flaky; more than three fail the run"); echo "  FAIL $flaky are flaky; more than three fail the run"; }
 }
 
 list_flaky() { [ "$flaky" = 0 ] || { echo "flaky: $flaky"; sed 's/^/  /' "$BUILD/flaky.log"; }; }

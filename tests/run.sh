@@ -9,9 +9,9 @@
 # `# each: SECONDS` for one test (default 120), and `# beside` that it may run beside other files, `# alone` that none may. Files
 # that take longest say `# early`: begun last, they would be waited for while a core is idle.
 #
-# A test of a bats file that failed runs once more at the end, a cluster test in a fresh box with the machine to itself. If it passes
-# then, it counts as passed, and the last lines list it as flaky with its first failure; $BUILD/flaky.log has the same. A run with
-# more than three flaky ones fails. `# whole` in a file's first lines: its tests need those before them. Then the whole file runs
+# A unit test or a test of a bats file that failed runs once more at the end with the machine to itself, a cluster test in a fresh
+# box. If it passes then, it counts as passed, and the last lines list it as flaky with its first failure; $BUILD/flaky.log has the
+# same. A run with more than three flaky ones fails. Before the counts each failure has a line: `failed: FILE: TEST`. `# whole` in a file's first lines: its tests need those before them. Then the whole file runs
 # again, and only those that failed are judged. (retry.bash)
 #
 # A test, or a file, with a tag long:1 to long:6 is a variant that takes long: it runs in every sixth run. Which of the six a commit's run is
@@ -25,6 +25,7 @@ passed=0 failed=0 skipped=0
 filter=()             # options of bats that choose tests
 logs=$BUILD/test/logs # of boxes in which something failed
 flaky=0               # tests that failed and passed the second time
+failures=()           # a line for each test that failed in the end
 # shellcheck source=tests/retry.bash
 . tests/retry.bash
 rm -f "$BUILD/flaky.log"
@@ -51,8 +52,8 @@ watch_clock() {
   done
 }
 watch_clock & watcher=$!
-beside='' beside_output='' lane=''
-trap 'kill $watcher $beside $lane 2>/dev/null; rm -f "$stood_still" $beside_output' EXIT
+beside='' beside_output='' lane='' quiet=''
+trap 'kill $watcher $beside $lane 2>/dev/null; rm -rf "$stood_still" $beside_output $quiet' EXIT
 
 heading() { printf '\n== %s\n' "$1"; }
 directive() { sed -n "1,12s/^# $1: //p" "$2" | head -n 1; }
@@ -109,13 +110,14 @@ suite_unit() {
   if [ -z "$summary" ]; then
     tail -n 60 <<< "$output"
     echo "  FAIL $BUILD/test/unit ended with status $status and no summary"
+    failures+=("$BUILD/test/unit: ended with status $status and no summary")
     failed=$((failed + 1))
     return
   fi
   [ "$status" = 0 ] || grep -v '^\[doctest\] doctest version\|--help' <<< "$output"
   read -r p f s <<< "$summary"
   # A sanitizer's report after the last test fails no test case, but it fails the run.
-  [ "$status" = 0 ] || [ "$f" -gt 0 ] || f=1
+  [ "$status" = 0 ] || [ "$f" -gt 0 ] || { f=1; failures+=("$BUILD/test/unit: ended with status $status"); }
   # A case that lacks what it needs says "skipped:" and returns, which doctest counts as passed.
   local lacking
   lacking=$(grep -o '[^ ]*: MESSAGE: skipped: .*' <<< "$output" | sort -u)
@@ -127,6 +129,7 @@ suite_unit() {
   fi
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   echo "  $p passed, $f failed, $s skipped in $BUILD/test/unit"
+  remember_unit_tests "$output"
 }
 
 one_of_sim() { # WHAT ARGUMENT...: one run of the simulation is one test
@@ -134,7 +137,7 @@ one_of_sim() { # WHAT ARGUMENT...: one run of the simulation is one test
   if output=$(timeout -k 5 900 "$BUILD/test/sim" "$@" 2>&1); then
     passed=$((passed + 1)); echo "  ok   $what: $(tail -n 1 <<< "$output")"
   else
-    failed=$((failed + 1)); tail -n 200 <<< "$output"; echo "  FAIL $what"
+    failed=$((failed + 1)); tail -n 200 <<< "$output"; echo "  FAIL $what"; failures+=("simulation: $what")
   fi
 }
 suite_sim() {
@@ -277,7 +280,7 @@ suite_roots() {
   FILES='' SHORT=1 tests/roots/run_tests.sh trixie 2>&1 | tee "$output" | grep --line-buffered -v '^[0-9]* passed, '
   counts=$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$output")
   rm -f "$output"
-  [ -n "$counts" ] || { echo "  FAIL the tests in roots: did not run"; counts='0 1 0'; }
+  [ -n "$counts" ] || { echo "  FAIL the tests in roots: did not run"; failures+=("the tests in roots: did not run"); counts='0 1 0'; }
   read -r p f s <<< "$counts"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
   echo "  $((SECONDS - start)) s in roots"
@@ -286,7 +289,8 @@ suite_roots() {
 # The cluster tests mostly wait: what computes is built and run beside them, and gives way. Where Linux groups processes by their
 # session (sched_autogroup), nice counts only inside a session: then the session itself gives way.
 start_beside() {
-  beside_output=$(mktemp)
+  beside_output=$(mktemp) quiet=$(mktemp -d)
+  export RETRY_WHEN=$quiet/now
   # shellcheck disable=SC2016 # $@ is the inner shell's
   setsid nice -n 10 bash -c '{ echo 10 > /proc/self/autogroup; } 2> /dev/null; exec "$@"' beside \
     "${MAKE:-make}" --no-print-directory -j"$(nproc)" BUILD="$BUILD" SUITES="unit sim torchrt standin" check \
@@ -296,14 +300,16 @@ start_beside() {
 
 end_beside() {
   local counts p f s
+  touch "$RETRY_WHEN"
   wait "$beside"
   beside=''
   counts=$(sed -n '$s/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' <(grep -v '^make' "$beside_output"))
   f=$(sed -n 's/^flaky: //p' "$beside_output" | head -n 1)
   flaky=$((flaky + ${f:-0}))
+  mapfile -t -O "${#failures[@]}" failures < <(sed -n 's/^failed: //p' "$beside_output")
   # Make's commands are of no interest unless they failed.
   if [ -n "$counts" ]; then sed -n '/^== /,$p' "$beside_output" | grep -v '^make'; else tail -n 60 "$beside_output"; fi
-  [ -n "$counts" ] || { echo "  FAIL unit tests and runtime tests: did not run"; counts='0 1 0'; }
+  [ -n "$counts" ] || { echo "  FAIL unit tests and runtime tests: did not run"; failures+=("unit tests and runtime tests: did not run"); counts='0 1 0'; }
   read -r p f s <<< "$counts"
   passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
 }
@@ -323,5 +329,6 @@ done
 retry_failed
 heading "$((SECONDS - started)) s"
 list_flaky
+for failure in "${failures[@]}"; do echo "failed: $failure"; done
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -53,7 +53,30 @@ runs() {
 }
 told() { [ "$(grep -cx -- "$1" "$state/told")" = "$2" ]; } # LINE TIMES
 ended() { [ "$status:${lines[*]: -1}" = "$1:$2" ]; }      # STATUS LAST-LINE
-no_list() { [ ${#lines[@]} = 1 ] && [ ! -e "$tree/build/flaky.log" ]; }
+no_list() { [ "${lines[*]#flaky:}" = "${lines[*]}" ] && [ ! -e "$tree/build/flaky.log" ]; } # of flaky tests
+failures() { diff <(printf 'failed: %s\n' "$@") <(printf '%s\n' "${lines[@]:0:${#lines[@]}-1}"); } # the lines before the last one
+# Unit tests that say what doctest says. A case fails while there is a file of its name in $STATE.
+unit_tests() { # CASE...
+  mkdir -p "$tree/build/test"
+  program build/test/unit "cases=($(printf '%q ' "$@"))"'
+echo "unit $*" >> "$STATE/told"
+failed=0 run=0
+for one in "${cases[@]}"; do
+  [ -z "${1:-}" ] || [[ ",${1#-tc=}," == *",${one//[,*]/\?},"* ]] || continue
+  run=$((run + 1))
+  printf "%s\n" "====" "tests/unit/a.cpp:1:" "TEST CASE:  $one" ""
+  if [ -e "$STATE/$one" ]; then
+    printf "%s\n" "tests/unit/a.cpp:2: ERROR: CHECK( 1 == 2 ) is NOT correct!" ""
+    failed=$((failed + 1))
+  else
+    printf "%s\n" "tests/unit/a.cpp:2: MESSAGE: took 3 s" ""
+  fi
+done
+rm -f "$STATE/once, and"*
+[ ! -e "$STATE/crash" ] || { rm "$STATE/crash"; kill -SEGV $$; }
+echo "[doctest] test cases: $run | $((run - failed)) passed | $failed failed | 0 skipped"
+[ $failed = 0 ]'
+}
 
 @test "of the long tests a run has one sixth, and a second run of it is of the same tests; LONG=all has all" {
   file a
@@ -136,6 +159,7 @@ no_list() { [ ${#lines[@]} = 1 ] && [ ! -e "$tree/build/flaky.log" ]; }
   runs cluster
   ended 1 "0 passed, 2 failed, 0 skipped"
   no_list
+  failures "tests/cluster/a.bats: fails" "tests/cluster/a.bats: is skipped then"
 }
 
 @test "three flaky tests pass, four fail the run" {
@@ -189,6 +213,7 @@ no_list() { [ ${#lines[@]} = 1 ] && [ ! -e "$tree/build/flaky.log" ]; }
   runs cluster
   ended 1 "1 passed, 2 failed, 0 skipped"
   no_list
+  failures "tests/cluster/a.bats: the file itself; tests without a report: 2"
 }
 
 @test "a file that did not run is one failure, and its tests count from the second run" {
@@ -257,6 +282,39 @@ no_list() { [ ${#lines[@]} = 1 ] && [ ! -e "$tree/build/flaky.log" ]; }
   [ "${lines[0]}" = "flaky: 3" ]
   tail -n 8 "$state/told" | diff - <(printf '%s\n' "make ended" "box -k build/test/logs/again/alone" alone "box ended" boxless \
     "box -k build/test/logs/again/beside" beside "box ended")
+}
+
+@test "unit tests that failed run again, those alone; what fails again fails the run and is named" {
+  unit_tests passes "once, and * then not" fails
+  touch "$state/once, and * then not"
+  runs unit
+  ended 0 "3 passed, 0 failed, 0 skipped"
+  [ "${lines[0]}" = "flaky: 1" ]
+  [ "${lines[1]}" = "  build/test/unit: once, and * then not" ]
+  told "unit -tc=once? and ? then not" 1
+  touch "$state/once, and * then not" "$state/fails"
+  runs unit
+  ended 1 "2 passed, 1 failed, 0 skipped"
+  [ "${lines[*]: -2:1}" = "failed: build/test/unit: fails" ]
+  told "unit -tc=once? and ? then not,fails" 1
+  # Where they end without a summary nobody knows which failed.
+  rm "$state/fails"
+  touch "$state/crash"
+  runs unit
+  ended 1 "0 passed, 1 failed, 0 skipped"
+  failures "build/test/unit: ended with status 139 and no summary"
+}
+
+@test "what make runs beside the cluster tests runs again after them" {
+  file a
+  has "slow" "sleep 3; told slow"
+  unit_tests "once, and then not"
+  touch "$state/once, and then not"
+  program bin/make 'exec env -u FILES tests/run.sh unit'
+  runs
+  ended 0 "2 passed, 0 failed, 0 skipped"
+  grep -q '^build/test/unit: once, and then not' "$tree/build/flaky.log"
+  diff "$state/told" <(printf '%s\n' "unit " "box -k build/test/logs/a " slow "box ended" "unit -tc=once? and then not")
 }
 
 @test "a file outside a box runs again outside a box" {

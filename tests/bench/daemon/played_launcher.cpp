@@ -83,6 +83,7 @@ PlayedLauncher::PlayedLauncher(wire::Loop& loop, PlayedSite& site, const Where& 
     if (++counts_.unreachable <= 5) std::fprintf(stderr, "job %u: %s\n", job_.id, why.c_str());
   };
   callbacks.refused = [this](const std::string& why) {
+    if (left_) return;  // its job has ended: rightly so
     if (++counts_.refused <= 5) std::fprintf(stderr, "job %u: refused: %s\n", job_.id, why.c_str());
   };
   {
@@ -191,6 +192,7 @@ void PlayedLauncher::end_extension(JobId extension) {
 }
 
 void PlayedLauncher::leave() {
+  left_ = true;
   next_.reset();
   every_second_.reset();
   for (const auto* all : {&job_.extensions, &acquired_})

@@ -60,6 +60,7 @@ class PlayedLauncher {
   ElasticJob job_;
   double begun_ = 0;  // when this generation began
   std::int64_t first_step_ = 0;
+  bool left_ = false;
   int statuses_ = 0;
   int registered_with_ = 0;  // as LauncherCounts::espalierd; 0: none
   LauncherCounts& counts_;
