@@ -126,6 +126,12 @@ int Deposits::find(const wire::VaultRequest& request) const {
   return deposit == held.deposits.end() ? -1 : deposit->second.fd.get();
 }
 
+void Deposits::discard(int generation) {
+  for (const auto& [key, held] : held_)
+    if (key.first == generation && !held->lives)
+      std::erase_if(held->deposits, [](const auto& one) { return one.first[2] == wire::kVaultState; });
+}
+
 // Torn snapshots go when their depositor has ended. An old depositor's marks go with its last snapshot.
 void Deposits::let_go(int kept, int copies) {
   std::erase_if(held_, [&](const auto& entry) {

@@ -42,6 +42,8 @@ class Deposits {
   // The descriptor that `request` asks for; -1: it is not held, or its depositor lives.
   int find(const wire::VaultRequest& request) const;
 
+  // Lets the state go that ended depositors of `generation` trained on.
+  void discard(int generation);
   // Lets deposits of ended depositors go. Of generations before `kept`: the state that was trained on. Of generations
   // before `copies`: everything. Torn snapshots go as well.
   void let_go(int kept, int copies);

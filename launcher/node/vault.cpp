@@ -199,6 +199,10 @@ bool Vault::handle(Client& client, const VaultRequest& request, wire::Descriptor
     case VaultRequestKind::fetch:
       fetch(client, request);
       return true;
+    case VaultRequestKind::discard:
+      deposits_.discard(request.generation);
+      client.outgoing.push_back(answer_to(""));
+      return true;
   }
   return false;
 }

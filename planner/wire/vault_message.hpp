@@ -44,6 +44,8 @@ enum class VaultRequestKind : std::int32_t {
   // that still live.
   inventory,
   fetch,  // one item of the inventory
+  // The state that `generation`'s depositors trained on, once they have ended. Their snapshots and marks stay.
+  discard,
 };
 
 struct VaultRequest {

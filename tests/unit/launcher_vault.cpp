@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <csignal>
 #include <cstring>
 #include <functional>
@@ -106,6 +108,38 @@ TEST_CASE("what a killed process deposited is there, at the step it stood at") {
   CHECK(marks.step == 41);
   CHECK(marks.loss == 1.5);
   CHECK(take_inventory(name, 2, 4).empty());
+}
+
+TEST_CASE(
+    "the state of an ended generation is let go when it is of no use; its snapshots, marks and other generations "
+    "stay") {
+  const std::string base = unique_base(), name = launcher::vault_name(base, "17");
+  const Vault vault(name);
+  const auto with_copy = [&](int generation, int rank) {
+    return [=] {
+      static Marks marks(4, 77);
+      static auto memory = make_cpu_device()->allocate(4096, "espalier-test");
+      static VaultLine line(name, generation, rank, marks);
+      for (const int slot : {0, 1}) line.deposit(rank, 2, slot, 2 + slot, memory->fd(), memory->bytes());
+      for (const int mark : {2, 3}) marks.set(mark, 8);
+      marks.agreed(8, 1.5, 1, 1);
+    };
+  };
+  Worker lost(with_copy(0, 0)), other(with_copy(1, 0)), living(with_copy(0, 1));
+  lost.end();
+  other.end();
+  for (int tries = 0; tries < 1000; ++tries) {  // the vault hears of a death a little later
+    const auto items = take_inventory(name, 0, 0);
+    if (std::any_of(items.begin(), items.end(), [](const auto& item) { return item.holder == 0 && item.step == 8; }))
+      break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  discard_state(name, 0);
+  std::vector<std::array<int, 2>> left;
+  for (const wire::VaultItem& item : take_inventory(name, 0, 0)) left.push_back({item.holder, item.slot});
+  CHECK(left == std::vector<std::array<int, 2>>{{0, 1}, {1, 0}, {1, 1}});
+  CHECK(read_marks(fetch_marks(name, 0, 0)).loss == 1.5);
+  CHECK(take_inventory(name, 1, 1).size() == 2);
 }
 
 TEST_CASE("an inventory ends whoever of an older generation still lives, also who stands still, and nobody else") {

@@ -29,21 +29,21 @@ Arrival::Arrival(RankState& state, World& world, Device& device, const Plan& bef
     : Arrival(state, world, device,
               plan_handoff(state.config(), as_reached(before, device.kind(), jobs),
                            as_reached(state.plan(), device.kind(), jobs), device.kind(), device.adopts()),
-              std::move(address_of), nullptr) {}
+              std::move(address_of), LostMemory{}) {}
 
 Arrival::Arrival(RankState& state, World& world, Device& device, HandoffPlan plan, AddressOf address_of,
-                 MapLost map_lost)
+                 LostMemory lost)
     : state_(state),
       world_(world),
       device_(device),
       plan_(std::move(plan)),
       address_of_(std::move(address_of)),
-      map_lost_(std::move(map_lost)),
+      lost_(std::move(lost)),
       operations_(operations(plan_.transfer, world.rank())),
       messages_(message_operations(plan_.transfer, plan_.routes.new_world, world.rank())) {
   for (const Message& message : plan_.routes.old_world)
     if (message.to.rank == world.rank()) landings_.insert({message.receiver, message.to.unit});
-  if (map_lost_ || !state.config().handoff.early || !device.adopts()) return;
+  if (lost_.map || !state.config().handoff.early || !device.adopts()) return;
   early_.emplace(plan_.transfer, plan_.routes);
   if (!early_->any()) {
     early_.reset();
@@ -77,8 +77,8 @@ FetchedState Arrival::fetch(const MemoryId& memory, std::int64_t expected_step) 
 }
 
 std::unique_ptr<Allocation> Arrival::map(const MemoryId& memory) const {
-  if (memory.old && map_lost_) {
-    std::unique_ptr<Allocation> left = map_lost_(memory);
+  if (memory.old && lost_.map) {
+    std::unique_ptr<Allocation> left = lost_.map(memory);
     check_size(memory, left->bytes());
     return left;
   }
@@ -94,14 +94,14 @@ void Arrival::borrow(const MemoryId& memory) {
 void Arrival::prepare() {
   for (const Adoption& adoption : operations_.adoptions) {
     state_.place(adoption.unit, map({true, adoption.old_rank, adoption.unit}));
-    if (!map_lost_) gradients_[adoption.unit] = map({true, adoption.old_rank, gradient_of(adoption.unit)});
+    if (!lost_.map) gradients_[adoption.unit] = map({true, adoption.old_rank, gradient_of(adoption.unit)});
   }
   for (const int unit : operations_.fresh) state_.allocate(unit);
   for (const CopyOperation& copy : operations_.copies) borrow(copy.from);
   for (const MessageOperation& message : messages_)
     if (message.sends && message.memory.old) borrow(message.memory);
   if (early_) borrow_early();
-  stages_ = std::make_unique<ExchangeStages>(device_, messages_);
+  stages_ = std::make_unique<ExchangeStages>(device_, messages_, lost_.in_host);
   const std::size_t relayed = plan_.routes.relay_bytes[static_cast<std::size_t>(world_.rank())];
   if (relayed > 0) relay_ = device_.allocate(relayed, "espalier-relay");
 }
@@ -261,7 +261,7 @@ ArrivalReport Arrival::load(std::int64_t step, const std::function<void()>& wait
     report.phases_ms[phase] += 1e3 * seconds_since(begin);
   };
   timed("check", [&] {
-    if (!map_lost_) check_sources(step);
+    if (!lost_.map) check_sources(step);
   });
   for (const Adoption& adoption : operations_.adoptions)
     report.adopted += static_cast<std::int64_t>(state_.allocation(adoption.unit).bytes());

@@ -30,8 +30,11 @@ struct ArrivalReport {
 // The state socket of a rank of the old or of the new generation.
 using AddressOf = std::function<std::string(bool old, int rank)>;
 
-// Maps memory of the old generation when its ranks are gone.
-using MapLost = std::function<std::unique_ptr<Allocation>(const MemoryId&)>;
+// Memory of the old generation when its ranks are gone.
+struct LostMemory {
+  std::function<std::unique_ptr<Allocation>(const MemoryId&)> map;  // empty: the old generation is alive
+  bool in_host = false;  // of a GPU's state: copies in host memory, which nothing adopts
+};
 
 // Call prepare(), offer(), connect() and send_early() while the old generation still trains, and
 // load() at its boundary. The old generation's state is never written. Throws Error.
@@ -42,7 +45,7 @@ class Arrival {
   Arrival(RankState& state, World& world, Device& device, const Plan& before, const wire::GpuJobs& jobs,
           AddressOf address_of);
   // For a lost generation: none of its ranks is asked anything.
-  Arrival(RankState& state, World& world, Device& device, HandoffPlan plan, AddressOf address_of, MapLost map_lost);
+  Arrival(RankState& state, World& world, Device& device, HandoffPlan plan, AddressOf address_of, LostMemory lost);
   // Places every unit of this rank in its final memory. Maps the other memory of the old generation
   // from which this rank copies or sends.
   void prepare();
@@ -90,7 +93,7 @@ class Arrival {
   Device& device_;
   HandoffPlan plan_;
   AddressOf address_of_;
-  MapLost map_lost_;  // empty: the old generation is alive
+  LostMemory lost_;
   RankOperations operations_;
   std::vector<MessageOperation> messages_;
   std::set<std::pair<int, int>> landings_;  // old ranks that write into this rank's memory, and units (or kRelay)

@@ -28,11 +28,16 @@ bool in_one_run(const MessageOperation& operation) {
 
 }  // namespace
 
-ExchangeStages::ExchangeStages(Device& device, const std::vector<MessageOperation>& operations) : device_(device) {
+bool ExchangeStages::staged(const MessageOperation& operation) const {
+  return !in_one_run(operation) || (old_in_host_ && operation.sends && operation.memory.old);
+}
+
+ExchangeStages::ExchangeStages(Device& device, const std::vector<MessageOperation>& operations, bool old_in_host)
+    : device_(device), old_in_host_(old_in_host) {
   for (const bool sends : {false, true}) {
     std::size_t count = 0, bytes = 0;
     for (const MessageOperation& operation : operations)
-      if (operation.sends == sends && !in_one_run(operation)) {
+      if (operation.sends == sends && staged(operation)) {
         ++count;
         bytes = std::max(bytes, operation.bytes);
       }
@@ -102,7 +107,7 @@ class Exchange {
     char* const memory = memory_of_(operation.memory);
     std::shared_ptr<Allocation> stage;
     char* data = memory + operation.blocks[0].at;
-    if (!in_one_run(operation)) {
+    if (stages_.staged(operation)) {
       stage = stages_.take(stages_.outgoing_, operation.bytes);
       ESPALIER_INVARIANT(stage != nullptr);  // the window has one stage for each message
       data = static_cast<char*>(stage->data());

@@ -18,19 +18,22 @@ using MemoryOf = std::function<char*(const MemoryId&)>;
 // Memory for messages whose bytes lie apart: at most 4 stages to send from and 4 to receive into,
 // used again and again. Make it before the pause, because the first touch of new memory is slow. It
 // serves exchanges of the `operations` for which it was made, or of parts of them, one exchange
-// after the other.
+// after the other. `old_in_host`: the old generation's memory is host memory, from which a GPU's transport cannot send:
+// these messages are copied to a stage too.
 class ExchangeStages {
  public:
-  ExchangeStages(Device& device, const std::vector<MessageOperation>& operations);
+  ExchangeStages(Device& device, const std::vector<MessageOperation>& operations, bool old_in_host = false);
 
  private:
   friend class Exchange;
   using Pool = std::vector<std::shared_ptr<Allocation>>;
 
+  bool staged(const MessageOperation& operation) const;
   // Null: all are in use.
   std::shared_ptr<Allocation> take(Pool& pool, std::size_t bytes);
 
   Device& device_;
+  bool old_in_host_;
   Pool outgoing_, incoming_;
 };
 

@@ -112,6 +112,20 @@ UniqueFd Survivors::fetch(int holder, int rank, int unit, int slot) const {
   return fetch_deposit(found->second, lost_.generation, item);
 }
 
+void Survivors::discard_state(const std::function<void(const std::string&)>& tell) const {
+  std::set<std::string> names;
+  for (const auto& [key, name] : vaults_)
+    if (std::get<3>(key) == wire::kVaultState) names.insert(name);
+  for (const std::string& name : names) {
+    try {
+      torchrt::discard_state(name, lost_.generation);
+    } catch (const Error& problem) {
+      tell(std::string(problem.what()) + "; the GPU memory of generation " + std::to_string(lost_.generation) +
+           " may still be taken there");
+    }
+  }
+}
+
 wire::VaultMarks Survivors::agreement(World& world, std::int64_t step) const {
   wire::VaultMarks found;
   for (const auto& [holder, name] : holders_here()) {

@@ -43,6 +43,9 @@ class Survivors {
   const LostGeneration& lost() const { return lost_; }
   // A descriptor of memory on this node. Throws Error.
   UniqueFd fetch(int holder, int rank, int unit, int slot) const;
+  // The vaults of this node let the state go that the lost generation trained on. On a GPU it takes the room of the
+  // next generation's. Only after all ranks have chosen another source. `tell`: of a vault that does not.
+  void discard_state(const std::function<void(const std::string&)>& tell) const;
   // The last agreement of the lost generation's ranks, from any node that knows it. If none knows
   // an agreement of step `step`, the result's `step` is -1. Collective.
   wire::VaultMarks agreement(World& world, std::int64_t step) const;

@@ -39,14 +39,18 @@ Recovery::Recovery(RankState& state, World& world, Device& device, const std::ve
     remains.push_back({layout, found.left(), found.untouched(), one.copies_only, one.until});
   }
   choice_ = choose_source(remains, newest_checkpoint(state.config(), world));
+  // All ranks have made the same choice: nobody needs what the GPUs still hold.
+  if (choice_.origin != Origin::generation && device.kind() != DeviceKind::cpu)
+    for (const Survivors& found : survivors_) found.discard_state(tell);
 }
 
 std::unique_ptr<Arrival> Recovery::arrival(AddressOf address_of) const {
   const LostGeneration& lost = source().lost();
   const Plan& before = choice_.origin == Origin::snapshot ? lost.copies : lost.plan;
   HandoffPlan plan = plan_recovery(state_.config(), before, after_, choice_, device_.kind());
+  const bool in_host = choice_.origin == Origin::snapshot && device_.kind() != DeviceKind::cpu;
   return std::make_unique<Arrival>(state_, world_, device_, std::move(plan), std::move(address_of),
-                                   [this](const MemoryId& memory) { return map(memory); });
+                                   LostMemory{[this](const MemoryId& memory) { return map(memory); }, in_host});
 }
 
 std::unique_ptr<Allocation> Recovery::map(const MemoryId& memory) const {
@@ -58,12 +62,8 @@ std::unique_ptr<Allocation> Recovery::map(const MemoryId& memory) const {
         held.slot == choice_.slot[rank])
       bytes = held.bytes;
   if (choice_.origin == Origin::generation) return device_.adopt(std::move(fd), bytes);
-  // Copies are in host memory. A GPU's messages need GPU memory.
-  std::unique_ptr<Allocation> copy = make_cpu_device()->adopt(std::move(fd), bytes);
-  if (device_.kind() == DeviceKind::cpu) return copy;
-  std::unique_ptr<Allocation> there = device_.allocate(bytes, "espalier-copy");
-  device_.from_host(there->data(), copy->data(), bytes);
-  return there;
+  // A copy stays in host memory: a GPU that trains has no room for it beside the state itself.
+  return make_cpu_device()->adopt(std::move(fd), bytes);
 }
 
 }  // namespace espalier::torchrt

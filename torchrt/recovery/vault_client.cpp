@@ -115,6 +115,16 @@ UniqueFd fetch_deposit(const std::string& name, int generation, const VaultItem&
   return fetch(name, request);
 }
 
+void discard_state(const std::string& name, int generation) {
+  const wire::Descriptor connection = wire::connect_packets(name, kAnswers);
+  VaultRequest request;
+  request.kind = VaultRequestKind::discard;
+  request.generation = generation;
+  ask(name, connection.get(), request);
+  wire::Descriptor none;
+  hear(name, connection.get(), none);
+}
+
 UniqueFd fetch_marks(const std::string& name, int generation, int holder) {
   VaultRequest request;
   request.kind = VaultRequestKind::fetch;

@@ -37,6 +37,9 @@ std::vector<wire::VaultItem> take_inventory(const std::string& name, int generat
 
 // The memory of an item in an inventory. Throws Error.
 UniqueFd fetch_deposit(const std::string& name, int generation, const wire::VaultItem& item);
+// The vault lets the state go that the ended workers of `generation` trained on; it keeps their snapshots. Throws
+// Error.
+void discard_state(const std::string& name, int generation);
 UniqueFd fetch_marks(const std::string& name, int generation, int holder);
 
 }  // namespace espalier::torchrt

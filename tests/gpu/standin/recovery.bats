@@ -47,6 +47,13 @@ replicas() { plan 8:1@a/0,1@b/0; }
   losses_as_alone
   acts 'acts[0]["from"] == "snapshot" and acts[0]["step"] >= 5'
 }
+# Training takes some 40 MB of a GPU. A copy of the state on the GPU, or the lost state beside the new one, would not fit.
+@test "snapshots are brought back where a GPU has room for the state once" {
+  script "$(plan 4:2@a/0 4:2@b/0)" 12 "$(two)" '{"lose": ["b"]}' > script.json
+  STANDIN_MEMORY=42000000 STANDIN_CONTEXT=4000000 STANDIN_COMM=1000000 play --set recovery.snapshot_steps=5
+  losses_as_alone
+  acts 'acts[0]["from"] == "snapshot" and acts[0]["step"] >= 5'
+}
 @test "a GPU's memory that the driver gave up with its last process: the snapshot is next, and what to do is said" {
   export STANDIN_PERSISTENCE=0
   script "$(two)" 12 "$(two)" '{"kill": [0, 1]}' > script.json
