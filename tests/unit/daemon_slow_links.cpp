@@ -173,7 +173,7 @@ TEST_CASE("a job's profile tells its looks; the node is named, and no other job 
   tell(2);
   CHECK(daemon.planner->view()->slow_links.empty());
   tell(3);
-  REQUIRE(daemon.planner->view()->slow_links.contains("n3"));
+  REQUIRE(daemon.until([&] { return daemon.planner->view()->slow_links.contains("n3"); }));
   CHECK(daemon.planner->view()->slow_links.size() == 1);
   CHECK(daemon.planner->view()->slow.empty());
   const auto kept = nodes_of_growth(daemon, 11, 1000, "n4");
