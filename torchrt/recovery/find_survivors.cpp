@@ -1,11 +1,12 @@
 #include "torchrt/recovery/find_survivors.hpp"
 
-#include <array>
 #include <cstring>
+#include <utility>
 
 #include "planner/core/error.hpp"
 #include "torchrt/device/device_error.hpp"
 #include "torchrt/device/memory_error.hpp"
+#include "torchrt/recovery/exchange_inventories.hpp"
 #include "torchrt/recovery/vault_client.hpp"
 
 namespace espalier::torchrt {
@@ -33,21 +34,8 @@ Survivors::Survivors(World& world, Device& device, LostGeneration lost, std::set
     }
   }
   if (device.kind() != DeviceKind::cpu) check_gpu_memory(device, here, tell);
-  const auto bytes = [](std::vector<Held>& list) {
-    return std::span<char>(reinterpret_cast<char*>(list.data()), list.size() * sizeof(Held));
-  };
-  std::map<std::tuple<int, int, int, int>, Held> all;
-  for (const std::vector<char>& part : world.gather(bytes(here))) {
-    std::vector<Held> theirs(part.size() / sizeof(Held));
-    if (!theirs.empty()) std::memcpy(theirs.data(), part.data(), part.size());
-    // Ranks of one node report the same, unless a process of the lost generation still lived during
-    // the first report. Memory with two steps counts as torn.
-    for (const Held& held : theirs) {
-      const auto [known, fresh] = all.try_emplace({held.holder, held.rank, held.unit, held.slot}, held);
-      if (!fresh && known->second.step != held.step) known->second.step = -1;
-    }
-  }
-  for (const auto& [key, held] : all) left_.push_back(held);
+  left_ = exchange_inventories(std::move(here), world.rank(),
+                               [&](std::span<const char> bytes) { return world.gather(bytes); });
   find_untouched(world);
 }
 
