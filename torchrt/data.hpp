@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "torchrt/config.hpp"
+#include "torchrt/data_fingerprint.hpp"
 #include "torchrt/data_order.hpp"
 #include "torchrt/input_file.hpp"
 
@@ -29,6 +30,8 @@ class Data {
   Batch samples(std::uint64_t first, int count) const;
   // The number of samples in one epoch.
   std::uint64_t pieces() const { return pieces_; }
+  // By what the file is recognised. Throws Error when it cannot be read.
+  DataFile identity() const { return {file_.path(), fingerprint(file_, format_)}; }
 
  private:
   template <class Token>

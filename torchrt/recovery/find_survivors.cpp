@@ -11,6 +11,18 @@
 
 namespace espalier::torchrt {
 
+namespace {
+
+// What marks tell of the files that a generation trained on, whatever its step was.
+wire::VaultMarks data_only(const wire::VaultMarks& marks) {
+  wire::VaultMarks only;
+  only.data = marks.data;
+  only.validation = marks.validation;
+  return only;
+}
+
+}  // namespace
+
 Survivors::Survivors(World& world, Device& device, LostGeneration lost, std::set<std::string>& silent,
                      const std::function<void(const std::string&)>& tell)
     : lost_(std::move(lost)) {
@@ -110,14 +122,16 @@ wire::VaultMarks Survivors::agreement(World& world, std::int64_t step) const {
       // Other ranks may know it.
     }
   }
-  if (found.step != step) found = {};
+  if (found.step != step) found = data_only(found);
+  wire::VaultMarks known;
   for (const std::vector<char>& part :
        world.gather(std::span<const char>(reinterpret_cast<const char*>(&found), sizeof found))) {
     wire::VaultMarks theirs;
     std::memcpy(&theirs, part.data(), sizeof theirs);
     if (theirs.step == step) return theirs;
+    if (known.data == 0) known = theirs;
   }
-  return {};
+  return known;
 }
 
 }  // namespace espalier::torchrt

@@ -44,7 +44,8 @@ class Survivors {
   // A descriptor of memory on this node. Throws Error.
   UniqueFd fetch(int holder, int rank, int unit, int slot) const;
   // The last agreement of the lost generation's ranks, from any node that knows it. If none knows
-  // an agreement of step `step`, the result's `step` is -1. Collective.
+  // an agreement of step `step`, the result's `step` is -1. Its `data` and `validation` are known
+  // where any node knows them. Collective.
   wire::VaultMarks agreement(World& world, std::int64_t step) const;
 
  private:
