@@ -168,6 +168,7 @@ void read_data(TomlSection section, int global_batch, DataConfig& data) {
   section.choose<TokenFormat>(
       "format", data.format,
       {{"bytes", TokenFormat::bytes}, {"uint16", TokenFormat::uint16}, {"uint32", TokenFormat::uint32}});
+  section.read("changed", data.changed);
   section.read("validation", data.validation);
   if (!data.validation.empty()) {
     data.validate_every = 100;

@@ -43,6 +43,7 @@ struct DataConfig {
   std::string validation;                   // empty: none
   std::int64_t validate_every = 0;          // steps; 0: never
   int validation_samples = 0;               // a multiple of the global batch
+  bool changed = false;                     // train on, though the files are not those of the steps before
 };
 
 struct CheckpointConfig {

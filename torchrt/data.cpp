@@ -1,7 +1,6 @@
 #include "torchrt/data.hpp"
 
-#include <algorithm>
-#include <cstring>
+#include <span>
 
 #include "planner/core/error.hpp"
 
@@ -21,9 +20,9 @@ std::uint64_t token_bytes(TokenFormat format) {
   return 1;
 }
 
-std::uint64_t count_pieces(const MappedFile& file, const std::string& path, TokenFormat format,
-                           std::uint64_t sequence) {
-  const std::uint64_t size = file.bytes().size(), width = token_bytes(format);
+std::uint64_t count_pieces(const InputFile& file, TokenFormat format, std::uint64_t sequence) {
+  const std::string& path = file.path();
+  const std::uint64_t size = file.size(), width = token_bytes(format);
   if (size % width != 0)
     throw Error("data file " + path + ": has " + std::to_string(size) + " bytes, no whole number of tokens of " +
                 std::to_string(width) + " bytes; set data.format");
@@ -38,22 +37,33 @@ std::uint64_t count_pieces(const MappedFile& file, const std::string& path, Toke
 }  // namespace
 
 Data::Data(const std::string& path, TokenFormat format, int vocabulary, int sequence, std::uint64_t seed)
-    : path_(path),
-      format_(format),
+    : format_(format),
       vocabulary_(vocabulary),
       sequence_(static_cast<std::uint64_t>(sequence)),
       pieces_(0),
       file_(path, "data file"),
       order_(1, seed) {
-  pieces_ = count_pieces(file_, path, format, sequence_);
+  pieces_ = count_pieces(file_, format, sequence_);
   order_ = DataOrder(pieces_, seed);
 }
 
-std::int64_t Data::token(std::uint64_t position) const {
-  const std::byte* start = file_.bytes().data() + position * token_bytes(format_);
-  std::uint32_t id = 0;  // little endian, as all supported machines are
-  std::memcpy(&id, start, token_bytes(format_));
-  return id;
+// A sample's tokens lie side by side, so each sample is one read.
+template <class Token>
+void Data::read(std::uint64_t first, int count, Batch& batch) const {
+  std::vector<Token> piece(sequence_ + 1);  // little endian, as all supported machines are
+  for (std::uint64_t sample = first; sample < first + static_cast<std::uint64_t>(count); ++sample) {
+    const std::uint64_t start = order_.piece(sample) * sequence_;
+    file_.read(start * sizeof(Token), std::as_writable_bytes(std::span(piece)));
+    for (std::uint64_t i = 0; i <= sequence_; ++i) {
+      const auto id = static_cast<std::int64_t>(piece[i]);
+      if (id >= vocabulary_)
+        throw Error("data file " + file_.path() + ": token " + std::to_string(start + i) + ": its id " +
+                    std::to_string(id) + " is beyond the vocabulary of " + std::to_string(vocabulary_) +
+                    "; correct model.vocabulary or data.format");
+      if (i < sequence_) batch.tokens.push_back(id);
+      if (i > 0) batch.targets.push_back(id);
+    }
+  }
 }
 
 Batch Data::samples(std::uint64_t first, int count) const {
@@ -61,17 +71,16 @@ Batch Data::samples(std::uint64_t first, int count) const {
   const std::uint64_t tokens = sequence_ * static_cast<std::uint64_t>(count);
   batch.tokens.reserve(tokens);
   batch.targets.reserve(tokens);
-  for (std::uint64_t sample = first; sample < first + static_cast<std::uint64_t>(count); ++sample) {
-    const std::uint64_t start = order_.piece(sample) * sequence_;
-    for (std::uint64_t i = 0; i <= sequence_; ++i) {
-      const std::int64_t id = token(start + i);
-      if (id >= vocabulary_)
-        throw Error("data file " + path_ + ": token " + std::to_string(start + i) + ": its id " + std::to_string(id) +
-                    " is beyond the vocabulary of " + std::to_string(vocabulary_) +
-                    "; correct model.vocabulary or data.format");
-      if (i < sequence_) batch.tokens.push_back(id);
-      if (i > 0) batch.targets.push_back(id);
-    }
+  switch (format_) {
+    case TokenFormat::bytes:
+      read<std::uint8_t>(first, count, batch);
+      break;
+    case TokenFormat::uint16:
+      read<std::uint16_t>(first, count, batch);
+      break;
+    case TokenFormat::uint32:
+      read<std::uint32_t>(first, count, batch);
+      break;
   }
   return batch;
 }

@@ -1,4 +1,4 @@
-// The training data: a memory-mapped file of tokens, cut into pieces of `sequence`.
+// The training data: a file of tokens, cut into pieces of `sequence`.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "torchrt/config.hpp"
+#include "torchrt/data_fingerprint.hpp"
 #include "torchrt/data_order.hpp"
-#include "torchrt/mapped_file.hpp"
+#include "torchrt/input_file.hpp"
 
 namespace espalier::torchrt {
 
@@ -24,20 +25,22 @@ class Data {
   Data(const std::string& path, TokenFormat format, int vocabulary, int sequence, std::uint64_t seed);
 
   // `count` samples, beginning with number `first` of the whole training. This number is the
-  // position in the data. Throws Error when a token is beyond the vocabulary; the Error names the
-  // token's position in the file.
+  // position in the data. Throws Error when a token is beyond the vocabulary, or when the file
+  // cannot be read or was truncated; the Error names the position in the file.
   Batch samples(std::uint64_t first, int count) const;
   // The number of samples in one epoch.
   std::uint64_t pieces() const { return pieces_; }
+  // By what the file is recognised. Throws Error when it cannot be read.
+  DataFile identity() const { return {file_.path(), fingerprint(file_, format_)}; }
 
  private:
-  std::int64_t token(std::uint64_t position) const;
+  template <class Token>
+  void read(std::uint64_t first, int count, Batch& batch) const;
 
-  std::string path_;
   TokenFormat format_;
   std::int64_t vocabulary_;
   std::uint64_t sequence_, pieces_;
-  MappedFile file_;
+  InputFile file_;
   DataOrder order_;
 };
 

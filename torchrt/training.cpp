@@ -1,5 +1,7 @@
 #include "torchrt/training.hpp"
 
+#include <unistd.h>
+
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -34,20 +36,40 @@ Training::Training(const Config& config, World& world, Device& device, RankState
       generation_(generation),
       data_(training_data(config)),
       validation_(validation_data(config)),
+      files_{data_.identity(), validation_ ? std::optional(validation_->identity()) : std::nullopt},
       profiler_(config, world, device, state) {}
 
 void Training::tell(const std::string& what) const {
   std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
 }
 
+// Ranks with different files would train on samples that belong to no common order.
+void Training::agree_on_data() {
+  const int own = data_number(files_);
+  const int least = world_.minimum(own), most = -world_.minimum(-own);
+  if (least == most) return;
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  throw AgreedError(data_difference(world_.gather(data_report(host, files_))));
+}
+
+void Training::check_data(const DataMarks& before) const {
+  const std::string changed = changed_since(before, files_);
+  if (changed.empty()) return;
+  if (!config_.data.changed) throw Error(changed + kRestoreData);
+  if (world_.local_rank() == 0) tell(changed + kGoesOn);
+}
+
 std::int64_t Training::start() {
+  agree_on_data();
   const RankSum ranks{world_.rank(), world_.size(), [this](double value) {
                         world_.sum({&value, 1});
                         return value;
                       }};
   Resumption found;
   try {
-    found = find_resumption(config_, ranks, [this](const std::string& what) { tell(what); });
+    found = find_resumption(
+        config_, ranks, [this](const std::string& what) { tell(what); }, &files_);
   } catch (const Error& problem) {
     throw AgreedError(problem.what());
   }
@@ -79,6 +101,7 @@ void Training::fill(CheckpointReader* checkpoint) {
 }
 
 void Training::take_over() {
+  agree_on_data();
   std::optional<std::int64_t> last_good;
   if (!config_.checkpoint.directory.empty()) {
     const std::vector<std::int64_t> steps = checkpoint_steps(config_.checkpoint.directory);
@@ -92,6 +115,7 @@ void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std
                                    world_.rank(),
                                    world_.size(),
                                    generation_,
+                                   to_facts(files_),
                                    last_good,
                                    std::move(damaged),
                                    [rank = world_.rank()](const std::string& what) {
@@ -175,7 +199,10 @@ bool Training::save(std::int64_t step) {
 }
 
 void Training::load(std::int64_t step) {
-  CheckpointReader checkpoint(checkpoint_folder(config_.checkpoint.directory, step));
+  const std::string folder = checkpoint_folder(config_.checkpoint.directory, step);
+  CheckpointReader checkpoint(folder);
+  const std::string changed = changed_since(checkpoint.manifest().facts, "checkpoint " + folder, files_);
+  if (!changed.empty() && !config_.data.changed) throw Error(changed + kRestoreData);
   checkpoint.verify(world_.rank(), world_.size());
   fill(&checkpoint);
 }

@@ -9,6 +9,7 @@
 
 #include "torchrt/checkpoint/resume.hpp"
 #include "torchrt/checkpoint/saver.hpp"
+#include "torchrt/data_agreement.hpp"
 #include "torchrt/metrics.hpp"
 #include "torchrt/profiler/profiler.hpp"
 #include "torchrt/rank_state.hpp"
@@ -24,7 +25,7 @@ struct StepReport {
 // Collective where noted. For one thread. The references must outlive it.
 class Training {
  public:
-  // Opens the data. Throws Error, perhaps on this rank alone.
+  // Opens the data, and reads by what it is recognised. Throws Error, perhaps on this rank alone.
   Training(const Config& config, World& world, Device& device, RankState& state, int generation);
 
   const Data& data() const { return data_; }
@@ -34,8 +35,14 @@ class Training {
   // Collective. Throws AgreedError on all ranks together. Throws Error on this rank alone; no
   // collective call is left then.
   std::int64_t start();
-  // For a later generation. Its state comes from the generation before.
+  // For a later generation. Its state comes from the generation before. Collective. Throws
+  // AgreedError on all ranks together.
   void take_over();
+  // What this rank trains on, for the marks that the next generation reads.
+  DataMarks reads() const { return data_marks(files_); }
+  // `before`: what the generation before trained on. Throws Error, perhaps on this rank alone, when
+  // it is something else and data.changed is false.
+  void check_data(const DataMarks& before) const;
   // For a state that is already the one after `step`, when only finish() is left to do.
   void stands_after(std::int64_t step) { done_ = step; }
   // For rank 0, before the first step. `done`: as in Metrics.
@@ -67,6 +74,7 @@ class Training {
   void finish();
 
  private:
+  void agree_on_data();
   void fill(CheckpointReader* checkpoint);
   void make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged);
   void validate(std::int64_t step);
@@ -82,6 +90,7 @@ class Training {
   int generation_;
   Data data_;
   std::optional<Data> validation_;
+  DataFiles files_;
   std::optional<CheckpointSaver> saver_;
   std::optional<Metrics> metrics_;
   std::int64_t done_ = 0;  // the last finished step, here or before

@@ -16,6 +16,7 @@
 #include "torchrt/device/memory_error.hpp"
 #include "torchrt/handoff/arrive.hpp"
 #include "torchrt/handoff/leave.hpp"
+#include "torchrt/marks_here.hpp"
 #include "torchrt/model/prepare_torch.hpp"
 #include "torchrt/recovery/keeping.hpp"
 #include "torchrt/recovery/recover.hpp"
@@ -109,10 +110,18 @@ class Worker {
     world_.connect();
     if (world_.rank() == 0) training_->open_metrics(source_ && !recovery_ ? std::nullopt : std::optional(done_));
     if (recovery_) record_last_step();
+    else if (source_) check_data();
     state_->build(arrival_ ? arrival_->adopts_gradients() : std::set<int>());
     state_->rehearse(training_->data());
     training_->watch_links(!recovery_);  // a recovery must be quick
     state_->compute().release_memory();  // until the commit the GPU is the old generation's as well
+  }
+
+  // A rank that shares its node with one of the generation before knows what that one trains on.
+  void check_data() const {
+    const auto address = [this](int rank) { return addresses()(true, rank); };
+    if (const auto marks = marks_here(source_->plan, node(), address))
+      training_->check_data({marks->data, marks->validation});
   }
 
   void tell_of_file() const {
@@ -170,6 +179,7 @@ class Worker {
   void record_last_step() {
     if (!arrival_) return;
     const wire::VaultMarks last = recovery_->agreement();
+    training_->check_data({last.data, last.validation});
     if (world_.rank() == 0 && last.step == done_)
       training_->record_missing(last.step, last.loss, last.gradient_norm, last.learning_rate);
   }
@@ -244,6 +254,7 @@ class Worker {
                                                 : name,
                      environment_.generation, world_.rank(), *state_, *device_, snapshots_ ? snapshots_->marks() : 0,
                      tell);
+    keeping_->marks().reads(training_->reads().data, training_->reads().validation);
     if (snapshots_) snapshots_->deposit(*keeping_);
     if (!arrival_ && !by_disk()) keeping_->mark(done_);
   }

@@ -25,7 +25,8 @@ struct VaultMarks {
   // 0: `step` never had a value. If a rank that died left 0 here, no rank of its generation has
   // changed any state.
   std::int64_t trained = 0;
-  std::int64_t reserved[2] = {};
+  // What the depositor trains and validates on (torchrt/data_agreement.hpp). 0: not told, or no file.
+  std::int64_t data = 0, validation = 0;
   // Followed by marks of type std::int64_t. A mark is the step whose state a deposit holds, or -1
   // while that state is being changed.
 };

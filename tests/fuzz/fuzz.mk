@@ -24,7 +24,7 @@ FUZZ_OTHERS  := $(addprefix planner/wire/,frame_tags.cpp handshake.cpp munge.cpp
     pipeline_form.cpp model/form_figures.cpp model/own_lists.cpp model/scheduled_time.cpp) planner/cli/live_cluster.cpp planner/cli/preset_clusters.cpp \
   planner/sim/redeployment.cpp planner/slurm/site.c planner/core/schedule/objective_names.cpp \
   $(filter-out %/main.cpp,$(wildcard planner/core/pipeline/generators/*.cpp)) planner/slurm/hosts.c \
-  $(addprefix torchrt/,checksum.cpp mapped_file.cpp unit_times.cpp model_flops.cpp safetensors/element_type.cpp) \
+  $(addprefix torchrt/,checksum.cpp input_file.cpp unit_times.cpp model_flops.cpp safetensors/element_type.cpp) \
   $(filter-out torchrt/model/config_json.cpp torchrt/model/hugging_face.cpp,$(MODEL_PURE)) $(wildcard torchrt/model/families/*.cpp)
 fuzz_objects  = $(patsubst %,$(BUILD)/fuzz/obj/%.o,$(1))
 

@@ -1,6 +1,7 @@
 // collectives runs under mpirun. It compares every operation of the MPI backend with sums made by
 // hand, for all types, uneven sizes and messages in pieces. Prints each difference and ends with 1.
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -119,6 +120,23 @@ void check_transport(const World& world, std::size_t most) {
   expect(keep.use_count() == 1, "a message is kept after it has left");
 }
 
+// Everybody's bytes, of uneven sizes and none: at once, and in rounds of at most so many bytes.
+void check_gather(World& world) {
+  const auto bytes_of = [](int rank) {
+    std::vector<char> bytes(static_cast<std::size_t>(rank * 97 % 250));
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(rank * 31 + static_cast<int>(i));
+    return bytes;
+  };
+  for (const std::int64_t most : {std::int64_t{INT_MAX}, std::int64_t{64}, std::int64_t{1}}) {
+    const std::vector<std::vector<char>> all = world.gather(bytes_of(world.rank()), most);
+    bool good = static_cast<int>(all.size()) == world.size();
+    for (int rank = 0; good && rank < world.size(); ++rank)
+      good = all[static_cast<std::size_t>(rank)] == bytes_of(rank);
+    expect(good, "the gathered bytes, at most " + std::to_string(most) + " at once");
+  }
+  for (const std::vector<char>& one : world.gather({})) expect(one.empty(), "nothing is gathered");
+}
+
 // A rank that fails must be able to report it. Its unwinding must not wait for a message that never
 // comes.
 void check_unwound(const World& world) {
@@ -185,6 +203,7 @@ int main(int argc, char** argv) {
   if (world.rank() == 0) std::copy_n("all", 4, word);
   world.broadcast(word);
   expect(std::string(word) == "all", "the broadcast");
+  check_gather(world);
   world.connect();
   {
     MpiGroup given_up(everyone);

@@ -46,6 +46,48 @@ setup() {
   [[ "$output" == *"data file odd.bin: has 101 bytes, no whole number of tokens of 2 bytes; set data.format"* ]]
 }
 
+# on_files FIRST SECOND ARGUMENTS...: two ranks, each with files of its own
+on_files() {
+  local first second
+  read -ra first <<< "$1"; read -ra second <<< "$2"; shift 2
+  in_own_folder timeout -k 5 300 mpirun --oversubscribe --bind-to none -np 1 "$train" small.toml "${first[@]}" "$@" \
+    : -np 1 "$train" small.toml "${second[@]}" "$@" < /dev/null
+}
+
+@test "ranks that see different data end before the first step, by rank, host and size" {
+  head -c 50000 text > stale
+  run on_files "--data text" "--data stale" --metrics differ.jsonl
+  echo "$output"
+  [ "$status" != 0 ]
+  [ ! -s differ.jsonl ]
+  [[ $output == *"data file: rank 0 on $(hostname) reads text ($(stat -c %s text) bytes, format bytes, checksum "*", rank 1 on $(hostname) reads stale (50000 bytes, "*"; give all nodes the same file"* ]]
+  cp text copy
+  on_files "--data text" "--data copy" --steps 2
+  cp text other
+  printf x | dd of=other bs=1 seek=$(($(stat -c %s text) - 1)) conv=notrunc status=none # of the same size
+  run on_files "--set data.validation=text" "--set data.validation=other"
+  echo "$output"
+  [ "$status" != 0 ]
+  [[ $output == *"validation file: rank 0 on "* ]]
+}
+
+@test "a training is not resumed with data that has changed, unless data.changed says so" {
+  local saving=(--set checkpoint.directory=kept --set checkpoint.every=4)
+  rm -rf kept
+  cp text growing
+  ranks 2 --data growing "${saving[@]}" --steps 4
+  echo "One more sentence." >> growing
+  run ranks 1 --data growing "${saving[@]}"
+  echo "$output"
+  [ "$status" != 0 ]
+  [[ $output == *"checkpoint kept/step-4: was written with the data file growing ($(stat -c %s text) bytes, "*"), now it is growing ($(stat -c %s growing) bytes, "*"); restore the file, or set data.changed = true to go on with this one"* ]]
+  run ranks 2 --data growing "${saving[@]}" --set data.changed=true --steps 8
+  echo "$output"
+  [ "$status" = 0 ]
+  [[ $output == *"; training goes on with this one, because data.changed = true"* ]]
+  ranks 1 --data growing "${saving[@]}" # the newest checkpoint knows the file
+}
+
 @test "the validation loss does not depend on the layout, and changes nothing" {
   local validation=(--set data.validation=text --set data.validate_every=5 --set data.validation_samples=16)
   plan 3:1@a/0,1@a/1 5:2@b/0 > replicas.json

@@ -216,6 +216,26 @@ json.dump(script, sys.stdout)' "$@"
   acts 'acts[0]["bytes_sent_early"] == 0 < acts[0]["bytes_sent"] and "early" not in acts[0]["phases_ms"]'
 }
 
+@test "a generation that reads other data than the job is refused, unless data.changed lets it go on" {
+  abort_script "$(two)" 10 "$(four)" fails 30 "$(four)" - > script.json # nobody opens the file anew while it is changed
+  cp text growing
+  cp small.toml kept.toml
+  forget_plays
+  local played=0
+  play --set device.gflops=2 --data growing > play.log 2>&1 3>&- &
+  trains_past 1
+  echo "One more sentence." >> growing
+  trains_past 22
+  sed -i 's/^path = "text"/&\nchanged = true/' small.toml
+  wait $! || played=1
+  mv kept.toml small.toml
+  cat play.log
+  [ "$played" = 0 ]
+  acts '[act.get("aborted") for act in acts] == ["fails", None]'
+  acts '"data file growing (" in acts[0]["message"] and "is not the one that the job has trained with so far; restore the file, or set data.changed = true" in acts[0]["message"]'
+  grep -q "training goes on with this one, because data.changed = true" play.log
+}
+
 @test "a generation given up after it was sent state early costs nothing, and the next one succeeds" {
   abort_script "$(two)" 2 "$(four)" ready 5 "$(four)" switched 8 "$(four)" loaded 11 "$(four)" - | early 5:0 > script.json
   play --set device.gflops=2

@@ -92,6 +92,20 @@ replicas() { plan 8:1@a/0,1@b/0; }
   grep -q 'unit [0-9]* has another size in the old generation; the generations must train the same model' play.log
 }
 
+@test "what a rank left is not trained on with other data" {
+  script "$(two)" 10 "$(two)" '{"kill": [1]}' > script.json
+  cp text growing
+  forget_plays
+  local played=0
+  play --set device.gflops=2 --data growing > play.log 2>&1 3>&- &
+  trains_past 1
+  echo "One more sentence." >> growing
+  wait $! || played=1
+  cat play.log
+  [ "$played" = 1 ]
+  grep -q 'data file growing ([0-9]* bytes, .* is not the one that the job has trained with so far; restore the file' play.log
+}
+
 @test "snapshots on another node: without replicas a lost node costs at most so many steps" {
   script "$(plan 4:2@a/0 4:2@b/0)" 25 "$(two)" '{"lose": ["b"]}' 50 "$(plan 8:2@a/0)" '{"kill": [1], "torn": true}' > script.json
   play --set recovery.snapshot_steps=10

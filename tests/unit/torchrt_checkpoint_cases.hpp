@@ -116,7 +116,8 @@ inline std::vector<TestRank> filled_ranks(const ModelConfig& model, const TestLa
 }
 
 // Writes the checkpoint of `step` as the ranks of a training do.
-inline void write_checkpoint(const Config& config, const TestLayout& layout, std::int64_t step) {
+inline void write_checkpoint(const Config& config, const TestLayout& layout, std::int64_t step,
+                             const nlohmann::json& data = nlohmann::json::object()) {
   const std::unique_ptr<Device> device = make_cpu_device();
   const std::vector<TestRank> ranks = filled_ranks(config.model, layout, *device);
   const std::string unfinished = unfinished_folder(config.checkpoint.directory, step, 0);
@@ -129,6 +130,7 @@ inline void write_checkpoint(const Config& config, const TestLayout& layout, std
   manifest.step = step;
   manifest.samples = static_cast<std::uint64_t>(step) * 8;
   manifest.facts = checkpoint_facts(config);
+  manifest.facts.update(data);
   commit_checkpoint(unfinished, checkpoint_folder(config.checkpoint.directory, step), static_cast<int>(ranks.size()),
                     manifest);
 }

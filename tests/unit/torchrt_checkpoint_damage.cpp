@@ -70,6 +70,19 @@ TEST_CASE("a truncated, a missing and an exchanged file are found by name") {
   checkpoints.check_falls_back("file rank-0.safetensors does not hold tensor");
 }
 
+TEST_CASE("a file that is truncated after it was opened is an Error of the checkpoint, not the end of the process") {
+  Checkpoints checkpoints;
+  const Resumption found = checkpoints.find();  // has opened and verified every file
+  std::filesystem::resize_file(checkpoints.newest("rank-0.safetensors"), 1);
+  CHECK_THROWS_WITH_AS(found.checkpoint->verify(0, 1), doctest::Contains("was truncated while it was in use"), Error);
+  const UnitSpec spec = unit_spec(checkpoints.config.model, 1);
+  std::vector<float> values(spec.floats);
+  const Range all{0, static_cast<std::int64_t>(spec.floats)};
+  const std::string words = "checkpoint " + checkpoints.folder() + "/step-20: safetensors file ";
+  CHECK_THROWS_WITH_AS(found.checkpoint->read(spec, StateKind::parameter, all, values),
+                       doctest::Contains(words.c_str()), Error);
+}
+
 TEST_CASE("a damaged or missing manifest is found by name") {
   Checkpoints checkpoints;
   const std::string path = checkpoints.newest("manifest.json"), good = text_of_file(path);

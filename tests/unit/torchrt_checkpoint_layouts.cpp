@@ -48,7 +48,7 @@ TEST_CASE("a checkpoint holds every element once, and nothing but what its manif
   std::uint64_t bytes = 0;
   for (int rank = 0; rank < 7; ++rank) {
     const SafetensorsFile file(path + "/" + part_file(rank));
-    for (const auto& [name, tensor] : file.tensors()) bytes += tensor.bytes.size();
+    for (const auto& [name, tensor] : file.tensors()) bytes += tensor.bytes;
   }
   std::uint64_t elements = 0;
   for (const auto& [name, state] : checkpoint.manifest().tensors)

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <random>
 
-#include "torchrt/checkpoint/copy_slice.hpp"
+#include "torchrt/checkpoint/common_runs.hpp"
 
 using namespace espalier::torchrt;
 
@@ -54,8 +54,12 @@ TEST_CASE("two parts of a tensor share exactly the elements that both hold") {
     const Part from = random_part(random), to = random_part(random);
     std::vector<float> source, target(static_cast<std::size_t>(to.elements.count), -1.0F);
     for (const std::int64_t place : from.places()) source.push_back(static_cast<float>(place));
-    const std::int64_t copied =
-        copy_common(from.view(), reinterpret_cast<const std::byte*>(source.data()), to.view(), target.data());
+    const std::int64_t copied = each_common_run(from.view(), to.view(), [&](const CommonRun& run) {
+      REQUIRE(run.count > 0);
+      REQUIRE(run.from + run.count <= from.elements.count);
+      REQUIRE(run.to + run.count <= to.elements.count);
+      std::copy_n(source.begin() + run.from, run.count, target.begin() + run.to);
+    });
     const std::vector<std::int64_t> held = from.places(), wanted = to.places();
     std::int64_t expected = 0;
     bool right = true;

@@ -56,6 +56,7 @@ TEST_CASE("a good configuration is read, defaults filled in") {
   CHECK(config.training.accuracy == Accuracy::bitwise);
   CHECK(config.data.format == TokenFormat::bytes);
   CHECK(config.data.validate_every == 0);
+  CHECK_FALSE(config.data.changed);
   CHECK(config.checkpoint.directory.empty());
   CHECK(config.checkpoint.keep == 2);
   CHECK(config.checkpoint.minutes == 30);
@@ -139,7 +140,7 @@ TEST_CASE("every key of every section is read") {
       "clip_norm = 0.5\nschedule = \"gpipe\"\ndtype = \"bfloat16\"\naccuracy = \"relaxed\"\nzero1 = true\n"
       "recompute = true\nthreads = 2\n"
       "[data]\npath = \"tokens.bin\"\nformat = \"uint32\"\nvalidation = \"v\"\nvalidate_every = 5\n"
-      "validation_samples = 16\n"
+      "validation_samples = 16\nchanged = true\n"
       "[checkpoint]\ndirectory = \"c\"\nevery = 3\nkeep = 4\nresume = false\n[recovery]\nsnapshot_steps = 50\n"
       "[metrics]\npath = \"m\"\nprogress_every = 2\npeak_tflops = 1.5\n[profile]\nevery = 9\ndense = 8\nlinks = 60\n"
       "[handoff]\nmethod = \"overlap\"\nearly = false\n[device]\ngflops = 0.25\n");
@@ -159,6 +160,7 @@ TEST_CASE("every key of every section is read") {
   CHECK(config.data.format == TokenFormat::uint32);
   CHECK(config.data.validation == "v");
   CHECK(config.data.validation_samples == 16);
+  CHECK(config.data.changed);
   CHECK(config.checkpoint.every == 3);
   CHECK(config.recovery.snapshot_steps == 50);
   CHECK_FALSE(config.checkpoint.resume);

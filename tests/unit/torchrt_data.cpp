@@ -14,19 +14,19 @@ using namespace espalier::torchrt;
 
 namespace {
 
-class DataFile {
+class TestData {
  public:
-  explicit DataFile(std::size_t size) {
+  explicit TestData(std::size_t size) {
     std::ofstream out(path_, std::ios::binary);
     for (std::size_t i = 0; i < size; ++i) out.put(static_cast<char>(i * 7));
   }
   template <class Token>
-  explicit DataFile(const std::vector<Token>& tokens) {
+  explicit TestData(const std::vector<Token>& tokens) {
     std::ofstream(path_, std::ios::binary)
         .write(reinterpret_cast<const char*>(tokens.data()),
                static_cast<std::streamsize>(tokens.size() * sizeof(Token)));
   }
-  ~DataFile() { ::unlink(path_.c_str()); }
+  ~TestData() { ::unlink(path_.c_str()); }
   const std::string& path() const { return path_; }
 
  private:
@@ -62,7 +62,7 @@ TEST_CASE("another seed gives another order") {
 }
 
 TEST_CASE("a target is the byte after its token, and samples do not depend on how they are asked for") {
-  const DataFile file(1001);
+  const TestData file(1001);
   const Data data = bytes(file.path(), 10, 3);
   const Batch together = data.samples(95, 10);  // crosses into the second epoch
   REQUIRE(together.tokens.size() == 100);
@@ -75,10 +75,10 @@ TEST_CASE("a target is the byte after its token, and samples do not depend on ho
 
 TEST_CASE("a data file shorter than one sample is an error, one byte more is not") {
   {
-    const DataFile file(10);
+    const TestData file(10);
     CHECK_THROWS_AS(bytes(file.path(), 10), Error);
   }
-  const DataFile file(11);
+  const TestData file(11);
   CHECK(bytes(file.path(), 10).samples(5, 1).tokens.size() == 10);
   CHECK_THROWS_AS(bytes("/nonexistent/file", 10), Error);
   CHECK_THROWS_AS(bytes("/tmp", 10), Error);
@@ -88,7 +88,7 @@ TEST_CASE("tokens of 16 and 32 bits are read, little endian") {
   const auto check = [](auto token, TokenFormat format, int vocabulary) {
     std::vector<decltype(token)> tokens;
     for (int i = 0; i < 21; ++i) tokens.push_back(static_cast<decltype(token)>(vocabulary - 1 - i));
-    const DataFile file(tokens);
+    const TestData file(tokens);
     const Batch batch = Data(file.path(), format, vocabulary, 20, 1).samples(0, 1);
     for (std::size_t i = 0; i < 20; ++i) {
       CHECK(batch.tokens[i] == tokens[i]);
@@ -102,7 +102,7 @@ TEST_CASE("tokens of 16 and 32 bits are read, little endian") {
 TEST_CASE("a token beyond the vocabulary is refused by file, position and id, when it is used") {
   std::vector<std::uint16_t> tokens(41, 99);
   tokens[33] = 100;
-  const DataFile file(tokens);
+  const TestData file(tokens);
   const Data data(file.path(), TokenFormat::uint16, 100, 10, 1);
   int refused = 0;
   for (std::uint64_t sample = 0; sample < 4; ++sample) {
@@ -119,16 +119,26 @@ TEST_CASE("a token beyond the vocabulary is refused by file, position and id, wh
 }
 
 TEST_CASE("half a token at the end is refused, so is a file of too few tokens") {
-  const DataFile file(23);
+  const TestData file(23);
   CHECK_THROWS_WITH_AS(Data(file.path(), TokenFormat::uint16, 65536, 4, 1),
                        doctest::Contains("has 23 bytes, no whole number of tokens of 2 bytes; set data.format"), Error);
-  const DataFile even(20);
+  const TestData even(20);
   CHECK_THROWS_WITH_AS(Data(even.path(), TokenFormat::uint16, 65536, 10, 1),
                        doctest::Contains("has 10 tokens, one sample needs 11"), Error);
 }
 
+TEST_CASE("a data file that is truncated while it is read from is an Error of file, byte and remedy") {
+  const TestData file(50'001);
+  const Data data = bytes(file.path(), 1000);
+  REQUIRE(::truncate(file.path().c_str(), 1) == 0);  // as a copy that is written anew does
+  CHECK_THROWS_WITH_AS(data.samples(0, 50), doctest::Contains(("data file " + file.path() + ": byte ").c_str()), Error);
+  CHECK_THROWS_WITH_AS(
+      data.samples(0, 50),
+      doctest::Contains("is not there any more: the file was truncated while it was in use; restore it"), Error);
+}
+
 TEST_CASE("a validation file with fewer samples than asked for is refused") {
-  const DataFile file(100);
+  const TestData file(100);
   Config config;
   config.model.sequence = 10;
   config.data.path = config.data.validation = file.path();

@@ -11,6 +11,12 @@ using namespace espalier::torchrt;
 
 namespace {
 
+std::vector<std::byte> stored(const SafetensorsFile& file, const StoredTensor& tensor) {
+  std::vector<std::byte> bytes(tensor.bytes);
+  file.read(tensor, 0, bytes);
+  return bytes;
+}
+
 // The message about a file with this header, without the file's name.
 std::string complaint(const std::string& header, std::size_t data_bytes) {
   const TestFolder folder;
@@ -47,9 +53,9 @@ TEST_CASE("what is written is read back") {
   const StoredTensor* z = file.find("z.first");
   REQUIRE(z);
   CHECK(z->shape == std::vector<std::int64_t>{2, 3});
-  CHECK(std::memcmp(z->bytes.data(), first.data(), 24) == 0);
+  CHECK(std::memcmp(stored(file, *z).data(), first.data(), 24) == 0);
   CHECK(file.find("a.second")->type == ElementType::bf16);
-  CHECK(std::memcmp(file.find("a.second")->bytes.data(), second.data(), 6) == 0);
+  CHECK(std::memcmp(stored(file, *file.find("a.second")).data(), second.data(), 6) == 0);
   CHECK(file.find("b") == nullptr);
   CHECK(text_of_file(path).find("\"__metadata__\":{\"format\":\"pt\"}") != std::string::npos);
 }
@@ -116,8 +122,8 @@ TEST_CASE("however a header is mutated, it is refused or its tensors lie inside 
       const SafetensorsFile file(path);
       std::size_t bytes = 0;
       for (const auto& [name, tensor] : file.tensors()) {
-        for (const std::byte byte : tensor.bytes) CHECK(byte == std::byte{0});
-        bytes += tensor.bytes.size();
+        for (const std::byte byte : stored(file, tensor)) CHECK(byte == std::byte{0});
+        bytes += tensor.bytes;
       }
       CHECK(bytes == 28);
       ++taken;

@@ -71,6 +71,17 @@ TEST_CASE("weights in one file or several, of any type, load into every shard of
         }
 }
 
+TEST_CASE("weights that are truncated after they were opened are refused by file") {
+  const ModelConfig model = tiny_model("gpt2", true);
+  const TestFolder folder;
+  write_model(folder.path(), model, ElementType::f32);
+  const Weights weights(folder.path());
+  std::filesystem::resize_file(folder / "model.safetensors", 1);
+  CHECK_THROWS_WITH_AS(loaded(weights, unit_spec(model, 1)),
+                       doctest::Contains(("safetensors file " + (folder / "model.safetensors") + ": byte ").c_str()),
+                       Error);
+}
+
 TEST_CASE("a tied table is written once, and GPT-2's linear layers transposed") {
   const ModelConfig model = tiny_model("gpt2", true);
   const TestFolder folder;

@@ -1,17 +1,22 @@
 #include "torchrt/checkpoint/reader.hpp"
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 #include <set>
 
 #include "planner/core/error.hpp"
-#include "torchrt/checkpoint/copy_slice.hpp"
+#include "torchrt/checkpoint/common_runs.hpp"
 #include "torchrt/checkpoint/folders.hpp"
 #include "torchrt/checksum.hpp"
 
 namespace espalier::torchrt {
 
 namespace {
+
+// A checkpoint has a file of every rank that wrote it, and a process may often open 1,024 files.
+constexpr std::size_t kMostOpenFiles = 256;
+constexpr std::size_t kVerifiedAtOnce = 1 << 20;
 
 Manifest read_manifest(const std::string& folder) {
   const std::string path = folder + "/" + kManifestFile;
@@ -30,6 +35,7 @@ CheckpointReader::CheckpointReader(const std::string& folder) : folder_(folder),
 const SafetensorsFile& CheckpointReader::file(const std::string& name) {
   auto found = files_.find(name);
   if (found == files_.end()) {
+    if (files_.size() >= kMostOpenFiles) files_.clear();
     try {
       found = files_.emplace(name, SafetensorsFile(folder_ + "/" + name)).first;
     } catch (const Error& problem) {
@@ -39,12 +45,31 @@ const SafetensorsFile& CheckpointReader::file(const std::string& name) {
   return found->second;
 }
 
-std::span<const std::byte> CheckpointReader::bytes(const std::string& tensor, const StoredSlice& slice) {
-  const StoredTensor* stored = file(slice.file).find(slice.key);
+template <class Visit>
+void CheckpointReader::in_file(const std::string& tensor, const StoredSlice& slice, const Visit& visit) {
+  const SafetensorsFile& opened = file(slice.file);
+  const StoredTensor* stored = opened.find(slice.key);
   if (stored == nullptr || stored->type != ElementType::f32 || stored->elements() != slice.elements.count)
     throw Error("checkpoint " + folder_ + ": is damaged: file " + slice.file + " does not hold tensor " + tensor +
                 " as the manifest says");
-  return stored->bytes;
+  try {
+    visit(opened, *stored);
+  } catch (const Error& problem) {
+    throw Error("checkpoint " + folder_ + ": " + problem.what());
+  }
+}
+
+std::uint64_t CheckpointReader::stored_checksum(const std::string& tensor, const StoredSlice& slice) {
+  Checksum sum;
+  in_file(tensor, slice, [&](const SafetensorsFile& opened, const StoredTensor& stored) {
+    std::vector<std::byte> part(std::min<std::uint64_t>(kVerifiedAtOnce, stored.bytes));
+    for (std::uint64_t done = 0; done < stored.bytes; done += part.size()) {
+      part.resize(std::min<std::uint64_t>(part.size(), stored.bytes - done));
+      opened.read(stored, done, part);
+      sum.add(part.data(), part.size());
+    }
+  });
+  return sum.value();
 }
 
 void CheckpointReader::verify(int part, int parts) {
@@ -61,8 +86,7 @@ void CheckpointReader::verify(int part, int parts) {
     if (number++ % parts == part) mine.insert(name);
   each_slice([&](const std::string& tensor, const StoredSlice& slice) {
     if (mine.count(slice.file) == 0) return;
-    const std::span<const std::byte> stored = bytes(tensor, slice);
-    if (checksum(stored.data(), stored.size()) != slice.checksum)
+    if (stored_checksum(tensor, slice) != slice.checksum)
       throw Error("checkpoint " + folder_ + ": is damaged: file " + slice.file + ": tensor " + slice.key +
                   ": its checksum differs");
   });
@@ -85,7 +109,13 @@ void CheckpointReader::read_tensor(const TensorSpec& spec, StateKind kind, Range
   std::int64_t copied = 0;
   for (const StoredSlice& slice : found->second.of(kind)) {
     const ShardPart from{&slice.rows, slice.columns, slice.elements}, to{&spec.rows, spec.columns, wanted};
-    if (overlap(from, to)) copied += copy_common(from, bytes(spec.hugging_face, slice).data(), to, out);
+    if (!overlap(from, to)) continue;
+    in_file(spec.hugging_face, slice, [&](const SafetensorsFile& opened, const StoredTensor& stored) {
+      copied += each_common_run(from, to, [&](const CommonRun& run) {
+        opened.read(stored, static_cast<std::uint64_t>(run.from) * sizeof(float),
+                    std::as_writable_bytes(std::span(out + run.to, static_cast<std::size_t>(run.count))));
+      });
+    });
   }
   if (copied != wanted.count)
     throw Error("checkpoint " + folder_ + ": is damaged: tensor " + spec.hugging_face + ": " + std::to_string(copied) +

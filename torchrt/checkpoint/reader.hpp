@@ -1,4 +1,5 @@
-// An opened checkpoint. Its files are opened when they are first needed.
+// An opened checkpoint. Its files are opened when they are needed, and read, not mapped: a file that is truncated or
+// cannot be read is an Error, not the end of the process.
 #pragma once
 
 #include <map>
@@ -32,13 +33,16 @@ class CheckpointReader {
   void read(const UnitSpec& spec, StateKind kind, Range wanted, std::span<float> out);
 
  private:
-  const SafetensorsFile& file(const std::string& name);
-  std::span<const std::byte> bytes(const std::string& tensor, const StoredSlice& slice);
+  const SafetensorsFile& file(const std::string& name);  // until the next call
+  // Calls `visit` with the slice's file and the tensor in it. An Error of the file gets the checkpoint's name.
+  template <class Visit>
+  void in_file(const std::string& tensor, const StoredSlice& slice, const Visit& visit);
+  std::uint64_t stored_checksum(const std::string& tensor, const StoredSlice& slice);
   void read_tensor(const TensorSpec& spec, StateKind kind, Range wanted, float* out);
 
   std::string folder_;
   Manifest manifest_;
-  std::map<std::string, SafetensorsFile> files_;
+  std::map<std::string, SafetensorsFile> files_;  // that are open
 };
 
 // Loads one unit's state into its memory: the parameters, the master weights where the layout has

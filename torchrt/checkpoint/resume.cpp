@@ -3,6 +3,7 @@
 #include "planner/core/error.hpp"
 #include "torchrt/checkpoint/facts.hpp"
 #include "torchrt/checkpoint/folders.hpp"
+#include "torchrt/data_agreement.hpp"
 
 namespace espalier::torchrt {
 
@@ -37,11 +38,12 @@ std::int64_t newest_below(const std::string& directory, std::int64_t limit, cons
 struct Attempt {
   std::unique_ptr<CheckpointReader> checkpoint;
   std::string damage;  // empty: this rank found no damage
-  // With the configuration; the files were then not verified.
+  // With the configuration or the data; the checkpoint's files were then not verified.
   std::optional<std::string> disagreement;
+  std::string changed;  // of the data, where data.changed allows it
 };
 
-Attempt open(const Config& config, const std::string& folder, const RankSum& ranks) {
+Attempt open(const Config& config, const std::string& folder, const RankSum& ranks, const DataFiles* files) {
   Attempt attempt;
   try {
     attempt.checkpoint = std::make_unique<CheckpointReader>(folder);
@@ -50,7 +52,10 @@ Attempt open(const Config& config, const std::string& folder, const RankSum& ran
     return attempt;
   }
   try {
-    check_facts(attempt.checkpoint->manifest().facts, config, "checkpoint " + folder);
+    const nlohmann::json& facts = attempt.checkpoint->manifest().facts;
+    check_facts(facts, config, "checkpoint " + folder);
+    if (files) attempt.changed = changed_since(facts, "checkpoint " + folder, *files);
+    if (!attempt.changed.empty() && !config.data.changed) throw Error(attempt.changed + kRestoreData);
   } catch (const Error& error) {
     attempt.disagreement = error.what();
     return attempt;
@@ -66,7 +71,7 @@ Attempt open(const Config& config, const std::string& folder, const RankSum& ran
 }  // namespace
 
 Resumption find_resumption(const Config& config, const RankSum& ranks,
-                           const std::function<void(const std::string&)>& tell) {
+                           const std::function<void(const std::string&)>& tell, const DataFiles* files) {
   Resumption resumption;
   const std::string& directory = config.checkpoint.directory;
   if (directory.empty()) return resumption;
@@ -79,13 +84,14 @@ Resumption find_resumption(const Config& config, const RankSum& ranks,
     if (!config.checkpoint.resume)
       throw Error("checkpoint directory " + directory + ": holds checkpoints (the newest of step " +
                   std::to_string(step) + ") though checkpoint.resume is false; choose another directory");
-    Attempt attempt = open(config, checkpoint_folder(directory, step), ranks);
+    Attempt attempt = open(config, checkpoint_folder(directory, step), ranks, files);
     // Every rank reads the manifest. When rank 0 finds it damaged, only rank 0 reports it.
     const bool manifest_damaged = ranks.sum(ranks.rank == 0 && !attempt.checkpoint ? 1 : 0) != 0;
     if (!attempt.damage.empty() && (!manifest_damaged || ranks.rank == 0))
       tell(attempt.damage + "; the one before is tried");
     if (ranks.sum(attempt.damage.empty() ? 0 : 1) == 0) {
       if (attempt.disagreement) throw Error(*attempt.disagreement);
+      if (!attempt.changed.empty() && ranks.rank == 0) tell(attempt.changed + kGoesOn);
       resumption.checkpoint = std::move(attempt.checkpoint);
       return resumption;
     }

@@ -9,6 +9,7 @@
 
 #include "torchrt/checkpoint/reader.hpp"
 #include "torchrt/config.hpp"
+#include "torchrt/data_fingerprint.hpp"
 
 namespace espalier::torchrt {
 
@@ -26,10 +27,11 @@ struct RankSum {
 
 // Returns the newest good checkpoint of config.checkpoint. Each rank verifies its share of the
 // files. A rank that finds a damaged or partial checkpoint reports it through `tell`; then the next
-// older checkpoint is tried. Collective. Throws Error on all ranks in three cases: the
-// configuration disagrees with a checkpoint; there are checkpoints but no good one; resuming is off
-// and the directory holds checkpoints.
+// older checkpoint is tried. Collective. Throws Error on all ranks in four cases: the
+// configuration disagrees with a checkpoint; `files`, to train on, are others than the checkpoint's
+// and data.changed is false; there are checkpoints but no good one; resuming is off and the
+// directory holds checkpoints. `files` null: it is not for training. They are the same on all ranks.
 Resumption find_resumption(const Config& config, const RankSum& ranks,
-                           const std::function<void(const std::string&)>& tell);
+                           const std::function<void(const std::string&)>& tell, const DataFiles* files = nullptr);
 
 }  // namespace espalier::torchrt

@@ -120,6 +120,7 @@ void CheckpointSaver::work() {
     manifest.step = step;
     manifest.samples = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(config.training.global_batch);
     manifest.facts = checkpoint_facts(config);
+    manifest.facts.update(setting_.data);
     work_ = in_background([=, generation = setting_.generation, ranks = setting_.ranks, keep = config.checkpoint.keep,
                            damaged = setting_.damaged, tell = setting_.tell] {
       commit_checkpoint(unfinished_folder(directory, step, generation), checkpoint_folder(directory, step), ranks,

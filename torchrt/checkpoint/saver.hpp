@@ -6,6 +6,7 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -25,9 +26,10 @@ class CheckpointSaver {
     const Config* config = nullptr;
     int rank = 0, ranks = 1;
     int generation = 0;
-    std::optional<std::int64_t> last_good;         // step of the newest good checkpoint on disk
-    std::vector<std::int64_t> damaged;             // steps of the refused checkpoints on disk
-    std::function<void(const std::string&)> tell;  // called from any thread
+    nlohmann::json data = nlohmann::json::object();  // to_facts() of what is trained on
+    std::optional<std::int64_t> last_good;           // step of the newest good checkpoint on disk
+    std::vector<std::int64_t> damaged;               // steps of the refused checkpoints on disk
+    std::function<void(const std::string&)> tell;    // called from any thread
     // How long settle() waits for a disk.
     std::chrono::milliseconds patience = std::chrono::minutes(30);
     double age = 0;                     // seconds since the newest checkpoint on disk was written; 0: there is none

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "planner/core/error.hpp"
 #include "torchrt/comm/mpi_requests.hpp"
@@ -56,31 +57,38 @@ void World::broadcast(std::span<char> bytes) {
   requests.wait();
 }
 
-std::vector<std::vector<char>> World::gather(std::span<const char> bytes) {
-  std::vector<int> sizes(static_cast<std::size_t>(size_), 0), starts;
-  const int own = static_cast<int>(bytes.size());
+std::vector<std::vector<char>> World::gather(std::span<const char> bytes, std::int64_t most) {
+  const auto own = static_cast<std::int64_t>(bytes.size());
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(size_), 0);
   {
     MpiRequests requests("gathering");
-    must(MPI_Iallgather(&own, 1, MPI_INT, sizes.data(), 1, MPI_INT, MPI_COMM_WORLD, requests.add()), "gathering");
-    requests.wait();
-  }
-  int whole = 0;
-  for (const int size : sizes) {
-    starts.push_back(whole);
-    whole += size;
-  }
-  std::vector<char> all(static_cast<std::size_t>(whole));
-  {
-    MpiRequests requests("gathering");
-    must(MPI_Iallgatherv(bytes.data(), own, MPI_BYTE, all.data(), sizes.data(), starts.data(), MPI_BYTE, MPI_COMM_WORLD,
-                         requests.add()),
+    must(MPI_Iallgather(&own, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, MPI_COMM_WORLD, requests.add()),
          "gathering");
     requests.wait();
   }
-  std::vector<std::vector<char>> parts;
-  for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
-    const auto first = all.begin() + starts[rank];
-    parts.emplace_back(first, first + sizes[rank]);
+  const std::int64_t whole = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  const std::int64_t longest = *std::max_element(sizes.begin(), sizes.end());
+  const std::int64_t share = whole <= most ? longest : std::max<std::int64_t>(1, most / size_);  // of a rank in a round
+  std::vector<std::vector<char>> parts(sizes.size());
+  for (std::int64_t done = 0; done < longest; done += share) {
+    const auto now = [&](std::int64_t size) {
+      return static_cast<int>(std::clamp<std::int64_t>(size - done, 0, share));
+    };
+    std::vector<int> counts, starts;
+    int together = 0;
+    for (const std::int64_t size : sizes) {
+      counts.push_back(now(size));
+      starts.push_back(together);
+      together += counts.back();
+    }
+    std::vector<char> all(static_cast<std::size_t>(together));
+    MpiRequests requests("gathering");
+    must(MPI_Iallgatherv(bytes.data() + std::min(done, own), now(own), MPI_BYTE, all.data(), counts.data(),
+                         starts.data(), MPI_BYTE, MPI_COMM_WORLD, requests.add()),
+         "gathering");
+    requests.wait();
+    for (std::size_t rank = 0; rank < parts.size(); ++rank)
+      parts[rank].insert(parts[rank].end(), all.begin() + starts[rank], all.begin() + starts[rank] + counts[rank]);
   }
   return parts;
 }

@@ -2,7 +2,9 @@
 // over MPI. Every wait leaves the processor to others.
 #pragma once
 
+#include <climits>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -27,8 +29,9 @@ class World {
   int minimum(int value);
   // Collective: every rank gets rank 0's bytes.
   void broadcast(std::span<char> bytes);
-  // Collective: every rank gets all ranks' bytes, by rank.
-  std::vector<std::vector<char>> gather(std::span<const char> bytes);
+  // Collective: every rank gets all ranks' bytes, by rank. More than `most` bytes of all ranks
+  // together go in several rounds, because MPI counts them in an int.
+  std::vector<std::vector<char>> gather(std::span<const char> bytes, std::int64_t most = INT_MAX);
   void barrier();
   // Collective. Exchanges a byte with the nearest ranks, so that no connection is made later, in a
   // pause. In a world of up to 129 ranks these are all ranks.

@@ -1,14 +1,27 @@
 #include "torchrt/recovery/find_survivors.hpp"
 
-#include <array>
 #include <cstring>
+#include <utility>
 
 #include "planner/core/error.hpp"
 #include "torchrt/device/device_error.hpp"
 #include "torchrt/device/memory_error.hpp"
+#include "torchrt/recovery/exchange_inventories.hpp"
 #include "torchrt/recovery/vault_client.hpp"
 
 namespace espalier::torchrt {
+
+namespace {
+
+// What marks tell of the files that a generation trained on, whatever its step was.
+wire::VaultMarks data_only(const wire::VaultMarks& marks) {
+  wire::VaultMarks only;
+  only.data = marks.data;
+  only.validation = marks.validation;
+  return only;
+}
+
+}  // namespace
 
 Survivors::Survivors(World& world, Device& device, LostGeneration lost, std::set<std::string>& silent,
                      const std::function<void(const std::string&)>& tell)
@@ -33,21 +46,8 @@ Survivors::Survivors(World& world, Device& device, LostGeneration lost, std::set
     }
   }
   if (device.kind() != DeviceKind::cpu) check_gpu_memory(device, here, tell);
-  const auto bytes = [](std::vector<Held>& list) {
-    return std::span<char>(reinterpret_cast<char*>(list.data()), list.size() * sizeof(Held));
-  };
-  std::map<std::tuple<int, int, int, int>, Held> all;
-  for (const std::vector<char>& part : world.gather(bytes(here))) {
-    std::vector<Held> theirs(part.size() / sizeof(Held));
-    if (!theirs.empty()) std::memcpy(theirs.data(), part.data(), part.size());
-    // Ranks of one node report the same, unless a process of the lost generation still lived during
-    // the first report. Memory with two steps counts as torn.
-    for (const Held& held : theirs) {
-      const auto [known, fresh] = all.try_emplace({held.holder, held.rank, held.unit, held.slot}, held);
-      if (!fresh && known->second.step != held.step) known->second.step = -1;
-    }
-  }
-  for (const auto& [key, held] : all) left_.push_back(held);
+  left_ = exchange_inventories(std::move(here), world.rank(),
+                               [&](std::span<const char> bytes) { return world.gather(bytes); });
   find_untouched(world);
 }
 
@@ -136,14 +136,16 @@ wire::VaultMarks Survivors::agreement(World& world, std::int64_t step) const {
       // Other ranks may know it.
     }
   }
-  if (found.step != step) found = {};
+  if (found.step != step) found = data_only(found);
+  wire::VaultMarks known;
   for (const std::vector<char>& part :
        world.gather(std::span<const char>(reinterpret_cast<const char*>(&found), sizeof found))) {
     wire::VaultMarks theirs;
     std::memcpy(&theirs, part.data(), sizeof theirs);
     if (theirs.step == step) return theirs;
+    if (known.data == 0) known = theirs;
   }
-  return {};
+  return known;
 }
 
 }  // namespace espalier::torchrt

@@ -47,7 +47,8 @@ class Survivors {
   // next generation's. Only after all ranks have chosen another source. `tell`: of a vault that does not.
   void discard_state(const std::function<void(const std::string&)>& tell) const;
   // The last agreement of the lost generation's ranks, from any node that knows it. If none knows
-  // an agreement of step `step`, the result's `step` is -1. Collective.
+  // an agreement of step `step`, the result's `step` is -1. Its `data` and `validation` are known
+  // where any node knows them. Collective.
   wire::VaultMarks agreement(World& world, std::int64_t step) const;
 
  private:

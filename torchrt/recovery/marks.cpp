@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <string>
 
@@ -14,16 +15,15 @@
 namespace espalier::torchrt {
 
 Marks::Marks(int count, std::int64_t settings)
-    : count_(count), settings_(settings), fd_(::memfd_create("espalier-marks", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
+    : count_(count), fd_(::memfd_create("espalier-marks", MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (!fd_ || ::ftruncate(fd_.get(), static_cast<off_t>(bytes())) != 0 ||
       ::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
     throw Error("marks: no memory: " + std::string(std::strerror(errno)));
   void* const mapped = ::mmap(nullptr, bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, fd_.get(), 0);
   if (mapped == MAP_FAILED) throw Error("marks: cannot be mapped: " + std::string(std::strerror(errno)));
   data_ = static_cast<char*>(mapped);
-  wire::VaultMarks head;
-  head.settings = settings;
-  std::memcpy(data_, &head, sizeof head);
+  lasting_.settings = settings;
+  std::memcpy(data_, &lasting_, sizeof lasting_);
   for (int mark = 0; mark < count; ++mark) set(mark, -1);
 }
 
@@ -38,9 +38,15 @@ void Marks::set(int mark, std::int64_t step) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
+void Marks::reads(std::int64_t data, std::int64_t validation) {
+  lasting_.data = data;
+  lasting_.validation = validation;
+  std::memcpy(data_ + offsetof(wire::VaultMarks, data), &lasting_.data, sizeof data);
+  std::memcpy(data_ + offsetof(wire::VaultMarks, validation), &lasting_.validation, sizeof validation);
+}
+
 void Marks::agreed(std::int64_t step, double loss, double gradient_norm, double learning_rate) {
-  wire::VaultMarks head;
-  head.settings = settings_;
+  wire::VaultMarks head = lasting_;
   head.trained = 1;
   std::memcpy(data_, &head, sizeof head);  // marked as of no step while it changes
   std::atomic_thread_fence(std::memory_order_seq_cst);

@@ -19,6 +19,8 @@ class Marks {
 
   // The memory holds the state after `step`. Set -1 before the memory changes.
   void set(int mark, std::int64_t step);
+  // Notes the fields `data` and `validation` of VaultMarks. Call it before training.
+  void reads(std::int64_t data, std::int64_t validation);
   // Notes the agreement of all ranks. Call it before the step changes anything.
   void agreed(std::int64_t step, double loss, double gradient_norm, double learning_rate);
 
@@ -28,7 +30,7 @@ class Marks {
 
  private:
   int count_;
-  std::int64_t settings_;
+  wire::VaultMarks lasting_;  // with the fields that do not change from step to step
   UniqueFd fd_;
   char* data_ = nullptr;
 };

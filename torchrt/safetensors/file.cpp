@@ -1,7 +1,7 @@
 #include "torchrt/safetensors/file.hpp"
 
 #include <algorithm>
-#include <cstring>
+#include <tuple>
 
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
@@ -13,28 +13,35 @@ namespace {
 
 constexpr std::uint64_t kLengthBytes = 8;
 
+struct Place {
+  std::uint64_t first = 0, bytes = 0;  // in the file
+};
+
 [[noreturn]] void refuse(const std::string& path, const std::string& problem) {
   throw Error("safetensors file " + path + ": " + problem);
 }
 
-std::string header_text(const std::string& path, std::span<const std::byte> bytes) {
-  if (bytes.size() < kLengthBytes) refuse(path, "is truncated: it has no header");
+std::string header_text(const InputFile& file) {
+  const std::string& path = file.path();
+  if (file.size() < kLengthBytes) refuse(path, "is truncated: it has no header");
   std::uint64_t length = 0;  // little endian, as all supported machines are
-  std::memcpy(&length, bytes.data(), kLengthBytes);
+  file.read(0, std::as_writable_bytes(std::span(&length, 1)));
   if (length > kMaxSafetensorsHeader)
     refuse(path, "is none: its header would be of " + std::to_string(length) + " bytes");
-  if (length > bytes.size() - kLengthBytes)
+  if (length > file.size() - kLengthBytes)
     refuse(path, "is truncated: its header is of " + std::to_string(length) + " bytes, the file of " +
-                     std::to_string(bytes.size()));
-  return {reinterpret_cast<const char*>(bytes.data()) + kLengthBytes, static_cast<std::size_t>(length)};
+                     std::to_string(file.size()));
+  std::string text(static_cast<std::size_t>(length), '\0');
+  file.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+  return text;
 }
 
-// One entry of the header. `data` is all bytes after the header; the entry must lie within it.
+// One entry of the header. `data` is the place of all bytes after the header; the entry must lie within it.
 class Entry {
  public:
   Entry(const std::string& path, const std::string& name, const Json& json) : path_(path), name_(name), json_(json) {}
 
-  StoredTensor read(std::span<const std::byte> data) {
+  StoredTensor read(const Place& data) {
     if (!json_.is_object() || json_.size() != 3) fail("its entry must hold dtype, shape and data_offsets");
     StoredTensor tensor;
     const std::string type = text("dtype");
@@ -45,11 +52,12 @@ class Entry {
     const std::vector<std::int64_t> offsets = numbers("data_offsets");
     if (offsets.size() != 2 || offsets[0] > offsets[1]) fail("data_offsets must be a begin and an end");
     const auto first = static_cast<std::uint64_t>(offsets[0]), end = static_cast<std::uint64_t>(offsets[1]);
-    if (end > data.size())
-      fail("ends at byte " + std::to_string(end) + " of " + std::to_string(data.size()) + "; the file is truncated");
+    if (end > data.bytes)
+      fail("ends at byte " + std::to_string(end) + " of " + std::to_string(data.bytes) + "; the file is truncated");
     if (end - first != expected_bytes(tensor))
       fail("has " + std::to_string(end - first) + " bytes, its shape needs " + std::to_string(expected_bytes(tensor)));
-    tensor.bytes = data.subspan(first, end - first);
+    tensor.first = data.first + first;
+    tensor.bytes = end - first;
     return tensor;
   }
 
@@ -93,30 +101,28 @@ class Entry {
 };
 
 // Checks that the tensors together use every byte exactly once.
-void check_coverage(const std::string& path, const std::map<std::string, StoredTensor>& tensors,
-                    std::span<const std::byte> data) {
-  std::vector<std::pair<std::span<const std::byte>, const std::string*>> places;
-  for (const auto& [name, tensor] : tensors) places.emplace_back(tensor.bytes, &name);
-  std::sort(places.begin(), places.end(), [](const auto& a, const auto& b) {
-    return std::pair(a.first.data(), a.first.size()) < std::pair(b.first.data(), b.first.size());
-  });
-  const std::byte* end = data.data();
-  for (const auto& [bytes, name] : places) {
-    if (bytes.data() < end) refuse(path, "tensor " + *name + ": overlaps another");
-    if (bytes.data() > end) refuse(path, "tensor " + *name + ": there is a hole before it");
-    end = bytes.data() + bytes.size();
+void check_coverage(const std::string& path, const std::map<std::string, StoredTensor>& tensors, const Place& data) {
+  std::vector<std::tuple<std::uint64_t, std::uint64_t, const std::string*>> places;
+  for (const auto& [name, tensor] : tensors) places.emplace_back(tensor.first, tensor.bytes, &name);
+  std::sort(places.begin(), places.end());
+  std::uint64_t end = data.first;
+  for (const auto& [first, bytes, name] : places) {
+    if (first < end) refuse(path, "tensor " + *name + ": overlaps another");
+    if (first > end) refuse(path, "tensor " + *name + ": there is a hole before it");
+    end = first + bytes;
   }
-  if (end != data.data() + data.size())
-    refuse(path, "has " + std::to_string(data.data() + data.size() - end) + " bytes that belong to no tensor");
+  if (end != data.first + data.bytes)
+    refuse(path, "has " + std::to_string(data.first + data.bytes - end) + " bytes that belong to no tensor");
 }
 
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(path, "safetensors file") {
-  const std::string text = header_text(path, file_.bytes());
+SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path, "safetensors file") {
+  const std::string text = header_text(file_);
   const Json header = try_json(text);
   if (!header.is_object()) refuse(path, "its header is no JSON object");
-  const std::span<const std::byte> data = file_.bytes().subspan(kLengthBytes + text.size());
+  const std::uint64_t start = kLengthBytes + text.size();
+  const Place data{start, file_.size() - start};
   for (const auto& [name, entry] : header.items())
     if (name != "__metadata__") tensors_.emplace(name, Entry(path, name, entry).read(data));
   check_coverage(path, tensors_, data);
@@ -125,6 +131,11 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path), file_(p
 const StoredTensor* SafetensorsFile::find(const std::string& name) const {
   const auto found = tensors_.find(name);
   return found == tensors_.end() ? nullptr : &found->second;
+}
+
+void SafetensorsFile::read(const StoredTensor& tensor, std::uint64_t offset, std::span<std::byte> into) const {
+  ESPALIER_INVARIANT(offset <= tensor.bytes && into.size() <= tensor.bytes - offset);
+  file_.read(tensor.first + offset, into);
 }
 
 }  // namespace espalier::torchrt

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "torchrt/mapped_file.hpp"
+#include "torchrt/input_file.hpp"
 #include "torchrt/safetensors/element_type.hpp"
 
 namespace espalier::torchrt {
@@ -16,25 +16,28 @@ namespace espalier::torchrt {
 struct StoredTensor {
   ElementType type = ElementType::f32;
   std::vector<std::int64_t> shape;
-  std::span<const std::byte> bytes;  // in the mapped file, at any alignment
-  std::int64_t elements() const { return static_cast<std::int64_t>(bytes.size() / size_of(type)); }
+  std::uint64_t first = 0, bytes = 0;  // its place in the file
+  std::int64_t elements() const { return static_cast<std::int64_t>(bytes / size_of(type)); }
 };
 
-// A memory-mapped file. Opening it checks the whole header, but not the tensors' bytes. Throws
-// Error that names file and tensor when the file is shorter than its header says, when tensors
-// overlap, leave a hole, lie outside or disagree with their shape, and when a type is unknown.
+// Opening a file checks the whole header, but reads none of the tensors' bytes. Throws Error that
+// names file and tensor when the file is shorter than its header says, when tensors overlap, leave
+// a hole, lie outside or disagree with their shape, and when a type is unknown. The file stays open.
+// Const methods may be called from any thread.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::string& path);
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
   const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
   // nullptr: the file has no tensor of this name.
   const StoredTensor* find(const std::string& name) const;
+  // Fills `into` with the tensor's bytes from `offset` on. Throws Error that names the file and the
+  // reason, also when the file was truncated after it was opened.
+  void read(const StoredTensor& tensor, std::uint64_t offset, std::span<std::byte> into) const;
 
  private:
-  std::string path_;
-  MappedFile file_;
+  InputFile file_;
   std::map<std::string, StoredTensor> tensors_;
 };
 

@@ -1,9 +1,8 @@
-// Copies the elements that two shards of one tensor share. Each shard may be cut in its own way.
-// Pure.
+// Which elements two shards of one tensor share. Each shard may be cut in its own way. Pure.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "torchrt/range.hpp"
@@ -22,9 +21,14 @@ struct ShardPart {
 // element.
 bool overlap(const ShardPart& a, const ShardPart& b);
 
-// Copies the common elements from `source` to `target` and returns their number. `source` points at
-// element from.elements.first: float32 at any alignment. `target` points at element
-// to.elements.first.
-std::int64_t copy_common(const ShardPart& from, const std::byte* source, const ShardPart& to, float* target);
+// Elements that lie side by side in both parts. `from` and `to` count within the parts.
+struct CommonRun {
+  std::int64_t from = 0, to = 0, count = 0;
+};
+
+// Calls `visit` with the runs of common elements. Runs that go on in both parts are one. Returns the
+// number of common elements.
+std::int64_t each_common_run(const ShardPart& from, const ShardPart& to,
+                             const std::function<void(const CommonRun&)>& visit);
 
 }  // namespace espalier::torchrt

@@ -1,6 +1,4 @@
-#include "torchrt/checkpoint/copy_slice.hpp"
-
-#include <cstring>
+#include "torchrt/checkpoint/common_runs.hpp"
 
 namespace espalier::torchrt {
 
@@ -12,9 +10,20 @@ bool overlap(const ShardPart& a, const ShardPart& b) {
   return false;
 }
 
-std::int64_t copy_common(const ShardPart& from, const std::byte* source, const ShardPart& to, float* target) {
+std::int64_t each_common_run(const ShardPart& from, const ShardPart& to,
+                             const std::function<void(const CommonRun&)>& visit) {
   const Range columns = intersection(from.columns, to.columns);
-  std::int64_t copied = 0;
+  std::int64_t common_elements = 0;
+  CommonRun run;  // not visited yet
+  const auto add = [&](const CommonRun& next) {
+    common_elements += next.count;
+    if (run.count > 0 && next.from == run.from + run.count && next.to == run.to + run.count) {
+      run.count += next.count;
+      return;
+    }
+    if (run.count > 0) visit(run);
+    run = next;
+  };
   // Both row positions count within their own shard.
   std::int64_t from_row = 0;
   for (const Range& rows : *from.rows) {
@@ -31,16 +40,14 @@ std::int64_t copy_common(const ShardPart& from, const std::byte* source, const S
             intersection({0, columns.count}, intersection({from.elements.first - from_start, from.elements.count},
                                                           {to.elements.first - to_start, to.elements.count}));
         if (here.count == 0) continue;
-        std::memcpy(target + (to_start + here.first - to.elements.first),
-                    source + static_cast<std::size_t>(from_start + here.first - from.elements.first) * sizeof(float),
-                    static_cast<std::size_t>(here.count) * sizeof(float));
-        copied += here.count;
+        add({from_start + here.first - from.elements.first, to_start + here.first - to.elements.first, here.count});
       }
       to_row += others.count;
     }
     from_row += rows.count;
   }
-  return copied;
+  if (run.count > 0) visit(run);
+  return common_elements;
 }
 
 }  // namespace espalier::torchrt
