@@ -14,15 +14,14 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The launcher's own limits are shorter; these only make sure that no wait is without an end.
-constexpr Control::Milliseconds kLauncherActs = 10min;
 constexpr Control::Milliseconds kSwitchArrives = 60s;
 
 }  // namespace
 
 Session::Session(const WorkerEnvironment& environment)
     : control_({wire::Service::worker, environment.anchor, environment.token, {wire::host_uid()}}, environment.host,
-               environment.port, environment.rank, environment.heartbeat) {}
+               environment.port, environment.rank, environment.heartbeat),
+      patience_(environment.patience) {}
 
 // The next message but for `checkpoint`, which must be of this type.
 template <class Message>
@@ -41,13 +40,13 @@ Session::Request Session::request_of(const wire::Frame& frame) {
   return {wire::from_frame<wire::Switch>(frame), wire::lists_of(frame)};
 }
 
-wire::Assign Session::assignment() { return await<wire::Assign>(kLauncherActs); }
+wire::Assign Session::assignment() { return await<wire::Assign>(patience_); }
 
-wire::Load Session::load() { return await<wire::Load>(kLauncherActs); }
+wire::Load Session::load() { return await<wire::Load>(patience_); }
 
-void Session::given() { await<wire::Given>(kLauncherActs); }
+void Session::given() { await<wire::Given>(patience_); }
 
-void Session::committed() { await<wire::Commit>(kLauncherActs); }
+void Session::committed() { await<wire::Commit>(patience_); }
 
 bool Session::switch_wanted() {
   while (const std::optional<wire::Frame> frame = control_.poll()) {
@@ -71,7 +70,7 @@ std::optional<Plan> Session::switched(const wire::Switched& switched, const std:
   requests_.pop_front();
   control_.send(switched);
   meanwhile();
-  return resumed ? std::nullopt : await<wire::Resume>(kLauncherActs).plan;
+  return resumed ? std::nullopt : await<wire::Resume>(patience_).plan;
 }
 
 bool Session::failed(const wire::Failed& words) {

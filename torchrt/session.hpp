@@ -77,6 +77,7 @@ class Session {
     return wire::from_frame<Message>(await_frame<Message>(timeout));
   }
   Control control_;
+  const Control::Milliseconds patience_;  // the launcher's own limits are shorter
   std::deque<Request> requests_;
   bool checkpoint_ = false;
 };

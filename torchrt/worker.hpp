@@ -23,11 +23,12 @@ struct WorkerEnvironment {
   std::string owner;                        // of this process's vault: a Slurm job; empty: outside Slurm
   bool own = false, with_launcher = false;  // VaultPlace's
   std::chrono::milliseconds heartbeat{0};   // 0: the launcher wants none
+  std::chrono::seconds patience{600};       // a launcher that has not acted by then is broken
 };
 
 // From ESPALIER_LAUNCHER, ESPALIER_TOKEN, ESPALIER_GENERATION, ESPALIER_VAULT, ESPALIER_ANCHOR, ESPALIER_HEARTBEAT,
-// ESPALIER_WITH_LAUNCHER, SLURM_JOB_ID and OMPI_COMM_WORLD_RANK. nullopt: there is no launcher. Throws Error when the
-// variables are there but malformed.
+// ESPALIER_PATIENCE, ESPALIER_WITH_LAUNCHER, SLURM_JOB_ID and OMPI_COMM_WORLD_RANK. nullopt: there is no launcher.
+// Throws Error when the variables are there but malformed.
 std::optional<WorkerEnvironment> worker_environment();
 
 // Before MPI starts: the process dies with its parent, and outlives SIGTERM. Slurm's preemption signals every process

@@ -75,6 +75,11 @@ std::optional<WorkerEnvironment> worker_environment() {
     if (!(value > 0 && value <= 3600)) throw Error("ESPALIER_HEARTBEAT: is not a number of seconds up to 3600");
     environment.heartbeat = std::chrono::milliseconds(std::max(1L, std::lround(value * 1000)));
   }
+  if (const char* seconds = std::getenv("ESPALIER_PATIENCE"); seconds != nullptr) {
+    const int value = number<int>("ESPALIER_PATIENCE", seconds);
+    if (value < 1 || value > 30 * 86400) throw Error("ESPALIER_PATIENCE: is not a number of seconds from 1 to 2592000");
+    environment.patience = std::chrono::seconds(value);
+  }
   if (environment.rank < 0) throw Error("OMPI_COMM_WORLD_RANK: is negative");
   if (environment.generation < 0) throw Error("ESPALIER_GENERATION: is negative");
   return environment;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "launcher/job/grace.hpp"
 #include "launcher/node/own_address.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/handshake.hpp"
@@ -57,7 +58,8 @@ std::vector<std::string> ControlSocket::environment(int generation) const {
       "ESPALIER_ACTIVE=" + std::to_string(context_.job),  // the plugin leaves nested steps alone
       "ESPALIER_VAULT=" + vault_prefix(context_),
       "ESPALIER_RESTARTS=" + std::to_string(context_.restarts),
-      "ESPALIER_HEARTBEAT=" + std::to_string(context_.config.heartbeat_seconds)};
+      "ESPALIER_HEARTBEAT=" + std::to_string(context_.config.heartbeat_seconds),
+      "ESPALIER_PATIENCE=" + std::to_string(worker_patience(context_.config))};
   if (context_.movable) list.emplace_back("ESPALIER_MOVABLE=1");
   if (context_.site.binds_cpus) list.emplace_back("ESPALIER_CPU_BIND=none");
   for (const char* name : {"PATH", "LD_LIBRARY_PATH", "SLURM_CONF", "ESPALIER_CONF", "HOME", "USER"})

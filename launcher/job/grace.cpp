@@ -38,4 +38,12 @@ int boundary_seconds(int switch_seconds, int hang_seconds, double step_seconds, 
   return std::max({switch_seconds, steps, through_disk(method) ? hang_seconds : 0});
 }
 
+int worker_patience(const wire::Config& config) {
+  // early_seconds() adds half of start_seconds at most.
+  const std::int64_t start = 2 * std::int64_t{config.start_seconds};
+  const std::int64_t boundary = boundary_seconds(config.switch_seconds, config.hang_seconds,
+                                                 std::min(config.hang_seconds, 10 * 86400), HandoffMethod::checkpoint);
+  return static_cast<int>(std::clamp<std::int64_t>(start + boundary + 60, 600, 30 * 86400));
+}
+
 }  // namespace espalier::launcher

@@ -8,6 +8,7 @@
 
 #include "launcher/slurm/slurm.hpp"
 #include "planner/core/job.hpp"
+#include "planner/wire/config.hpp"
 
 namespace espalier::launcher {
 
@@ -44,5 +45,10 @@ double predicted_seconds(const MeasuredPhases& measured);
 // - three steps plus 5 s;
 // - `hang_seconds` if the method goes through the disk, since a checkpoint may take as long as a step may hang.
 int boundary_seconds(int switch_seconds, int hang_seconds, double step_seconds, HandoffMethod method);
+
+// Seconds after which a worker may take a launcher for broken that has not said what comes next (ESPALIER_PATIENCE).
+// Longer than all limits of the phases (PhaseDeadline): a worker that gives up first would end a training whose
+// launcher only gives up a change. No step is longer than `hang_seconds`.
+int worker_patience(const wire::Config& config);
 
 }  // namespace espalier::launcher

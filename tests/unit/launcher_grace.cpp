@@ -37,6 +37,23 @@ TEST_CASE("state is sent early for two steps, which are no large part of the tim
   CHECK(early_seconds(3, 60, true) == 0);
 }
 
+TEST_CASE("no worker gives a launcher up that keeps within its own limits, also where a site has raised them") {
+  espalier::wire::Config config;
+  for (const int start : {1, 60, 900, 7200})
+    for (const int hang : {10, 600, 7200})
+      for (const int turn : {5, 60, 3600}) {
+        config.start_seconds = start, config.hang_seconds = hang, config.switch_seconds = turn;
+        const int patience = worker_patience(config);
+        CHECK(patience > start + 2 * early_seconds(1e9, start, false));
+        for (const HandoffMethod method :
+             {HandoffMethod::adopt, HandoffMethod::device, HandoffMethod::overlap, HandoffMethod::checkpoint})
+          CHECK(patience > boundary_seconds(turn, hang, hang, method));
+      }
+  // One that is broken is given up all the same.
+  config.start_seconds = config.hang_seconds = config.switch_seconds = 1000000000;
+  CHECK(worker_patience(config) == 30 * 86400);
+}
+
 TEST_CASE("a change-over takes as long as its phases did") {
   CHECK(predicted_seconds({}) == 0);
   CHECK(predicted_seconds({3.5, 0.5, 0.25}) == 4.25);

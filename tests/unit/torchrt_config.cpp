@@ -303,6 +303,15 @@ TEST_CASE("a worker's vault is that of the Slurm job whose step it is, else the 
   CHECK(worker_environment()->owner == "23");
   ::setenv("ESPALIER_HEARTBEAT", "0", 1);
   CHECK_THROWS_AS(worker_environment(), Error);
+  ::setenv("ESPALIER_HEARTBEAT", "1", 1);
+  CHECK(worker_environment()->patience == std::chrono::seconds(600));
+  ::setenv("ESPALIER_PATIENCE", "1985", 1);
+  CHECK(worker_environment()->patience == std::chrono::seconds(1985));
+  for (const char* wrong : {"0", "-1", "2592001", "1e3", "long"}) {
+    ::setenv("ESPALIER_PATIENCE", wrong, 1);
+    CHECK_THROWS_WITH_AS(worker_environment(), doctest::Contains("ESPALIER_PATIENCE: "), Error);
+  }
+  ::unsetenv("ESPALIER_PATIENCE");
   for (const auto& [name, value] : before) ::unsetenv(name.c_str());
   for (const char* name : {"ESPALIER_ANCHOR", "SLURM_JOB_ID"}) ::unsetenv(name);
 }

@@ -22,6 +22,14 @@
 using namespace espalier;
 using namespace espalier::torchrt;
 
+namespace {
+// The launcher waits for as long as the program says that its start takes, and so does each of its workers.
+const WorkerEnvironment& more_patient(WorkerEnvironment& environment, const espalier_program& said) {
+  environment.patience = std::max(environment.patience, std::chrono::seconds(2LL * said.start_seconds));
+  return environment;
+}
+}  // namespace
+
 struct espalier_worker {
   WorkerEnvironment environment;
   espalier_program program;
@@ -38,7 +46,7 @@ struct espalier_worker {
   espalier_worker(WorkerEnvironment found, const espalier_program& said)
       : environment(std::move(found)),
         program(said),
-        session(environment),
+        session(more_patient(environment, said)),
         server(state_address(environment.token, environment.generation, environment.rank)) {}
 };
 

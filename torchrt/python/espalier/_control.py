@@ -17,7 +17,6 @@ from typing import Any, Optional, Union
 
 from ._channel import Channel, ChannelError, Frame
 
-ACTS = 600.0  # seconds that a launcher may take for what it has to do next; beyond, it is broken
 _LAST_WORDS = 0.3
 _ANSWERS = ("ready", "loaded", "switched", "done", "failed")
 _SENT_WITHIN = 15.0  # the kernel gives a launcher up that takes nothing for ten seconds
@@ -31,7 +30,9 @@ class Leave(SystemExit):
 
 
 class Control:
-    def __init__(self, address: str, token: str, heartbeat: float) -> None:
+    def __init__(self, address: str, token: str, heartbeat: float, patience: float = 600.0) -> None:
+        """patience: seconds that the launcher may take for what it has to do next. Beyond, it is broken: its own limits are shorter."""
+        self._patience = patience
         self._channel = Channel(address, token)
         self._heartbeat = heartbeat
         self._frames: "queue.SimpleQueue[Frame]" = queue.SimpleQueue()
@@ -68,8 +69,9 @@ class Control:
             error, self._untold = self._untold, None
             raise ChannelError(f"launcher: a message cannot be told: {error}") from error
 
-    def expect(self, *kinds: str, timeout: float = ACTS) -> Frame:
+    def expect(self, *kinds: str, timeout: Optional[float] = None) -> Frame:
         """The next message, which must be one of `kinds`. Raises Leave on `exit`."""
+        timeout = self._patience if timeout is None else timeout
         until = time.monotonic() + timeout
         while True:
             try:

@@ -76,7 +76,8 @@ class Worker:
         if under_torchrun:
             _die_with_parent()
         heartbeat = float(os.environ.get("ESPALIER_HEARTBEAT", "0"))
-        self.control = Control(os.environ["ESPALIER_LAUNCHER"], self.token, heartbeat)
+        patience = max(float(os.environ.get("ESPALIER_PATIENCE", "600")), 2.0 * start_seconds)
+        self.control = Control(os.environ["ESPALIER_LAUNCHER"], self.token, heartbeat, patience)
         several = {"units": list(units)} if len(units) > 1 else {}
         self.control.hello(generation=self.generation, rank=self.rank, node=socket.gethostname(), pid=os.getpid(),
                            total_steps=steps, handoff="device", spare=True,
