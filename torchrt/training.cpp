@@ -6,11 +6,11 @@
 #include <chrono>
 #include <cstdio>
 
+#include "planner/core/json.hpp"
 #include "torchrt/checkpoint/folders.hpp"
 #include "torchrt/model/initialise.hpp"
 #include "torchrt/model_flops.hpp"
 #include "torchrt/place_parameters.hpp"
-#include "torchrt/profiler/trace.hpp"
 #include "torchrt/safetensors/weights.hpp"
 
 namespace espalier::torchrt {
@@ -37,7 +37,7 @@ Training::Training(const Config& config, World& world, Device& device, RankState
       data_(training_data(config)),
       validation_(validation_data(config)),
       files_{data_.identity(), validation_ ? std::optional(validation_->identity()) : std::nullopt},
-      profiler_(config, world, device, state) {}
+      profiler_(config, world, device, state, generation) {}
 
 void Training::tell(const std::string& what) const {
   std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
@@ -60,20 +60,26 @@ void Training::check_data(const DataMarks& before) const {
   if (world_.local_rank() == 0) tell(changed + kGoesOn);
 }
 
+RankSum Training::ranks() {
+  return {world_.rank(), world_.size(), [this](double value) {
+            world_.sum({&value, 1});
+            return value;
+          }};
+}
+
 std::int64_t Training::start() {
   agree_on_data();
-  const RankSum ranks{world_.rank(), world_.size(), [this](double value) {
-                        world_.sum({&value, 1});
-                        return value;
-                      }};
   Resumption found;
   try {
     found = find_resumption(
-        config_, ranks, [this](const std::string& what) { tell(what); }, &files_);
+        config_, ranks(), [this](const std::string& what) { tell(what); }, &files_);
   } catch (const Error& problem) {
     throw AgreedError(problem.what());
   }
   fill(found.checkpoint.get());
+  // Only now: where none is good training does not start, and all keep their names.
+  if (world_.rank() == 0)
+    set_aside(config_.checkpoint.directory, found.damaged, [this](const std::string& what) { tell(what); });
   if (found.checkpoint && world_.rank() == 0)
     tell("resumes after step " + std::to_string(found.step()) + ", from " + found.checkpoint->folder());
   make_saver(found.checkpoint ? std::optional(found.step()) : std::nullopt, found.damaged);
@@ -100,14 +106,12 @@ void Training::fill(CheckpointReader* checkpoint) {
   }
 }
 
-void Training::take_over() {
+void Training::take_over(const std::vector<std::int64_t>& damaged) {
   agree_on_data();
-  std::optional<std::int64_t> last_good;
-  if (!config_.checkpoint.directory.empty()) {
-    const std::vector<std::int64_t> steps = checkpoint_steps(config_.checkpoint.directory);
-    if (!steps.empty()) last_good = steps.front();
-  }
-  make_saver(last_good, {});
+  std::int64_t newest = -1;
+  if (!config_.checkpoint.directory.empty())
+    newest = newest_checkpoint(config_.checkpoint.directory, INT64_MAX, ranks(), damaged);
+  make_saver(newest >= 0 ? std::optional(newest) : std::nullopt, damaged);
 }
 
 void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged) {
@@ -137,6 +141,9 @@ void Training::open_metrics(std::optional<std::int64_t> done) {
   if (setting.peak_flops == 0) setting.peak_flops = config_.device.gflops * 1e9;
   if (setting.peak_flops == 0) setting.peak_flops = peak_flops(device_.name(), config_.training.dtype);
   metrics_.emplace(config_, std::move(setting), done);
+  if (!config_.profile.path.empty())
+    profiles_.emplace("profile.path", config_.profile.path,
+                      generation_ == 0 ? LineFile::Absent::is_error : LineFile::Absent::is_told);
 }
 
 void Training::copy_state(Snapshot& snapshot) {
@@ -159,7 +166,7 @@ StepReport Training::step(std::int64_t step, const std::function<bool()>& stop, 
   report.profile = profiler_.after(step);
   report.seconds = seconds_since(begin);
   profiler_.look_at_links();
-  if (report.profile && !config_.profile.path.empty()) append_profile(config_.profile.path, *report.profile);
+  if (report.profile && profiles_) profiles_->append(Json(*report.profile).dump() + "\n");
   const StepOutcome& outcome = report.outcome;
   done_ = step;
   saver_->agreed(outcome.checkpoint);
@@ -169,14 +176,17 @@ StepReport Training::step(std::int64_t step, const std::function<bool()>& stop, 
     metrics_->record(record);
   }
   saver_->boundary(step, [this](Snapshot& snapshot) { copy_state(snapshot); });
+  return report;
+}
+
+void Training::after_step(std::int64_t step) {
   if (config_.data.validate_every > 0 && (step % config_.data.validate_every == 0 || step == config_.training.steps))
     validate(step);
-  return report;
 }
 
 void Training::validate(std::int64_t step) {
   const Clock::time_point begin = Clock::now();
-  const double loss = state_.executor().evaluate(*validation_, config_.data.validation_samples);
+  const double loss = state_.executor().evaluate(*validation_, config_.data.validation_samples, progress_);
   if (metrics_) metrics_->record_validation(step, loss, seconds_since(begin));
 }
 
@@ -187,7 +197,7 @@ CheckpointVote Training::sum(const CheckpointVote& vote) {
 }
 
 void Training::settle() {
-  saver_->settle([this](const CheckpointVote& vote) { return sum(vote); });
+  saver_->settle([this](const CheckpointVote& vote) { return sum(vote); }, progress_);
 }
 
 bool Training::save(std::int64_t step) {

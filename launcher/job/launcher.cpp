@@ -63,7 +63,8 @@ void Launcher::settle() {
   if (now == ending) return;
   answers_.movable.tell_keepers();
   set_deadline();
-  training_.steps.watch(now == running || now == acquiring || now == starting || now == ready);
+  training_.steps.watch(now == running || now == acquiring || now == starting || now == ready,
+                        training_.program.total_steps());
   holding_.reports->status();
 }
 

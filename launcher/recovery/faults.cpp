@@ -106,9 +106,11 @@ bool Faults::step_is_to_blame() const {
   return losses != losses_.end() && losses->second >= kLossesOfOneStep;
 }
 
-std::string Faults::why_ended() const {
+std::string Faults::why_ended(std::int64_t total_steps) const {
   if (step_is_to_blame())
-    return "step " + std::to_string(last_step_ + 1) + " failed " + std::to_string(kLossesOfOneStep) + " times";
+    return (total_steps > 0 && last_step_ >= total_steps ? "what follows the last step (its checkpoint, a validation)"
+                                                         : "step " + std::to_string(last_step_ + 1)) +
+           " failed " + std::to_string(kLossesOfOneStep) + " times";
   return attempts_ == 0 ? "no GPU is left" : "it did not start again on any of the GPUs that are left";
 }
 

@@ -45,8 +45,8 @@ class Faults {
   // slurmctld.
   void excuse();
   int attempts() const { return attempts_; }  // since the last loss of a running generation
-  // Why choose() returned nothing, in words.
-  std::string why_ended() const;
+  // Why choose() returned nothing, in words. `total_steps`: the number of the training's last step; 0: not known.
+  std::string why_ended(std::int64_t total_steps = 0) const;
 
   // GPUs on which two ranks or more have died within the last hour, and those that were faulty() within it. Attempts
   // avoid them, and the planner is told to give the job others.

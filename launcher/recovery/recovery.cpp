@@ -202,7 +202,7 @@ std::string Recovery::why_ended() const {
   if (left < context_.floor_gpus)
     why += std::to_string(left) + " GPUs are left, and MIN of --elastic is " + std::to_string(context_.floor_gpus) +
            "; submit the job again to go on from its newest checkpoint";
-  else why += faults_.why_ended();
+  else why += faults_.why_ended(callbacks_.job().total_steps);
   if (!now_->last_try.empty()) why += " (the last time: " + now_->last_try + ")";
   return why;
 }

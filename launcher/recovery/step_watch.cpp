@@ -10,8 +10,9 @@ namespace {
 constexpr auto kStalled = std::chrono::seconds(5);  // a timer that is later shows that this process stood still
 }  // namespace
 
-StepWatch::StepWatch(wire::Loop& loop, double hang_seconds, std::function<void(const std::string&)> hangs)
-    : loop_(loop), hang_seconds_(hang_seconds), hangs_(std::move(hangs)) {}
+StepWatch::StepWatch(wire::Loop& loop, double hang_seconds, std::function<void(const std::string&)> hangs,
+                     double after_last_seconds)
+    : loop_(loop), hang_seconds_(hang_seconds), after_last_seconds_(after_last_seconds), hangs_(std::move(hangs)) {}
 
 void StepWatch::stepped(const wire::Step& step) {
   last_at_ = progress_at_ = wire::steady_now();
@@ -21,6 +22,8 @@ void StepWatch::stepped(const wire::Step& step) {
   seconds_ = seconds_ == 0 ? step.seconds : 0.7 * seconds_ + 0.3 * step.seconds;
 }
 
+void StepWatch::progressed() { progress_at_ = wire::steady_now(); }
+
 void StepWatch::begin_anew_after(std::int64_t step) {
   begin_anew();
   step_ = step;
@@ -28,7 +31,13 @@ void StepWatch::begin_anew_after(std::int64_t step) {
 
 double StepWatch::longest() const { return std::max(seconds_, last_seconds_); }
 
-void StepWatch::watch(bool trains) {
+double StepWatch::limit() const {
+  const double step = std::max(hang_seconds_, 10 * seconds_);
+  return all_done() ? std::max(step, after_last_seconds_) : step;
+}
+
+void StepWatch::watch(bool trains, std::int64_t total_steps) {
+  total_steps_ = total_steps;
   if (!trains) return watch_.reset();
   if (watch_) return;
   progress_at_ = wire::steady_now();
@@ -39,12 +48,12 @@ void StepWatch::watch(bool trains) {
 void StepWatch::check() {
   const auto now = wire::steady_now();
   if (watch_ && now - check_at_ > kStalled) progress_at_ = now;
-  const double limit = std::max(hang_seconds_, 10 * seconds_);
-  const double left = limit - std::chrono::duration<double>(now - progress_at_).count();
+  const double left = limit() - std::chrono::duration<double>(now - progress_at_).count();
   if (left <= 0) {
     watch_.reset();
-    return hangs_("step " + std::to_string(step_ + 1) + " was not done within " + std::to_string(std::lround(limit)) +
-                  " s");
+    const std::string what =
+        all_done() ? "what follows the last step (its checkpoint, a validation)" : "step " + std::to_string(step_ + 1);
+    return hangs_(what + " was not done within " + std::to_string(std::lround(limit())) + " s");
   }
   const auto delay = std::chrono::milliseconds(std::lround(left * 1000) + 1);
   check_at_ = now + delay;

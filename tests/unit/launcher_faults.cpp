@@ -149,3 +149,10 @@ TEST_CASE("when nothing is left the reason says so") {
   CHECK(tries(faults, {}).empty());
   CHECK(faults.why_ended() == "no GPU is left");
 }
+
+TEST_CASE("losses after the last step are not told as those of a step that does not exist") {
+  Faults faults;
+  for (int i = 0; i < 3; ++i) faults.lost(start, 12, {}, false);
+  CHECK(faults.why_ended(13) == "step 13 failed 3 times");
+  CHECK(faults.why_ended(12) == "what follows the last step (its checkpoint, a validation) failed 3 times");
+}

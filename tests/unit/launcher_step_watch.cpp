@@ -11,11 +11,18 @@ struct Watched {
   wire::Loop loop;
   std::string why;
   StepWatch steps;
-  explicit Watched(double hang_seconds)
-      : steps(loop, hang_seconds, [this](const std::string& said) {
-          why = said;
-          loop.stop();
-        }) {}
+  explicit Watched(double hang_seconds, double after_last_seconds = 3600)
+      : steps(
+            loop, hang_seconds,
+            [this](const std::string& said) {
+              why = said;
+              loop.stop();
+            },
+            after_last_seconds) {}
+  void run_for(std::chrono::milliseconds time) {
+    const auto limit = loop.after(time, [this] { loop.stop(); });
+    loop.run();
+  }
   void step(std::int64_t number, double seconds) {
     wire::Step step;
     step.step = number;
@@ -59,4 +66,35 @@ TEST_CASE("the first steps of a generation are soon forgotten, and its time is i
   CHECK(one.steps.step() == 1);
   CHECK(one.steps.seconds() == 0);
   CHECK(one.steps.longest() == doctest::Approx(1));  // of the generation before
+}
+
+TEST_CASE("what follows the last step is no step that hangs, and has a limit of its own") {
+  Watched one(0.02, 0.3);
+  one.steps.watch(true, 8);
+  one.step(8, 0.001);
+  one.run_for(std::chrono::milliseconds(100));
+  CHECK(one.why.empty());
+  one.run_for(std::chrono::seconds(60));
+  CHECK(one.why == "what follows the last step (its checkpoint, a validation) was not done within 0 s");
+}
+
+TEST_CASE("a recovered generation that has only the end left has that limit as well") {
+  Watched one(0.02, 0.3);
+  one.steps.begin_anew_after(8);
+  one.steps.watch(true, 8);
+  one.run_for(std::chrono::milliseconds(100));
+  CHECK(one.why.empty());
+}
+
+TEST_CASE("a generation that gets on with work that is no step does not hang, and does when that stops") {
+  Watched one(0.2);
+  one.step(4, 0.001);
+  one.steps.watch(true, 8);
+  for (int batch = 0; batch < 8; ++batch) {
+    one.run_for(std::chrono::milliseconds(50));
+    CHECK(one.why.empty());
+    one.steps.progressed();
+  }
+  one.run_for(std::chrono::seconds(60));
+  CHECK(one.why == "step 5 was not done within 0 s");
 }
