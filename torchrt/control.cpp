@@ -1,5 +1,6 @@
 #include "torchrt/control.hpp"
 
+#include "planner/wire/progress_field.hpp"
 #include "torchrt/first_contact.hpp"
 
 #include <poll.h>
@@ -55,6 +56,14 @@ void Control::beat() {
     send(wire::Heartbeat{});
   } catch (const Error&) {  // the main thread's poll() will report it
   }
+}
+
+void Control::progress() {
+  const auto now = std::chrono::steady_clock::now();
+  if (heartbeat_.count() <= 0 || now - progress_told_ < heartbeat_) return;
+  progress_told_ = now;
+  const std::lock_guard lock(sending_);
+  client_.send(wire::heartbeat_with_progress());
 }
 
 wire::Frame Control::next(const std::string& what, Milliseconds timeout) {

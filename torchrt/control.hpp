@@ -36,6 +36,9 @@ class Control {
     // The first heartbeat goes at once: the launcher counts silence from the first one on.
     if (!introduced_.exchange(true) && heartbeat_.count() > 0) client_.send(wire::Heartbeat{});
   }
+  // Tells the launcher that this process gets on with work that is no step. Cheap: it tells once per heartbeat at most,
+  // and not at all where the launcher wants no heartbeats.
+  void progress();
   // The next message of any type. Throws LeaveNow on `exit`, Error when `timeout` passes. `what`
   // names the awaited message in the Error.
   wire::Frame next(const std::string& what, Milliseconds timeout);
@@ -48,11 +51,13 @@ class Control {
  private:
   void watch();
   void beat();
+
   wire::Client client_;
   int rank_;
   Milliseconds heartbeat_;
   UniqueFd stop_;
   std::mutex sending_;
+  std::chrono::steady_clock::time_point progress_told_{};  // the first thread's
   std::atomic<bool> introduced_{false};
   std::atomic<bool> leaving_{false};
   std::thread watcher_;

@@ -122,7 +122,7 @@ void Executor::rehearse(const Data& data) {
   observer_ = observer;
 }
 
-double Executor::evaluate(const Data& data, int samples) {
+double Executor::evaluate(const Data& data, int samples, const std::function<void()>& after_batch) {
   const int batch = engine_.config.training.global_batch;
   ESPALIER_INVARIANT(samples > 0 && samples % batch == 0);
   OpObserver* const observer = std::exchange(observer_, nullptr);
@@ -131,6 +131,7 @@ double Executor::evaluate(const Data& data, int samples) {
     engine_.compute.begin_evaluation();
     execute(forward_ops_, data, static_cast<std::uint64_t>(first));
     sum += engine_.compute.loss_sum();
+    if (after_batch) after_batch();
   }
   observer_ = observer;
   engine_.world.sum({&sum, 1});

@@ -80,8 +80,8 @@ class Executor {
   // are warm. The state is untouched.
   void rehearse(const Data& data);
   // Mean loss over the tokens of the first `samples` samples of `data`, forward only. `samples` is
-  // a multiple of the global batch.
-  double evaluate(const Data& data, int samples);
+  // a multiple of the global batch. `after_batch` is called after each global batch.
+  double evaluate(const Data& data, int samples, const std::function<void()>& after_batch = {});
   // `marks` is told when the state changes; null: nothing is told.
   void mark(Marks* marks) { marks_ = marks; }
   // Called between operations, for work beside training that needs this thread.

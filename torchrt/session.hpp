@@ -35,6 +35,7 @@ class Session {
 
   // ---- while it trains
   void step(const wire::Step& step) { control_.send(step); }  // rank 0
+  void progress() { control_.progress(); }                    // with work that is no step, e.g. a validation
   void profile(const wire::Frame& profile) { control_.send(profile); }
   // Whether the launcher has asked to stand at a boundary. Call it as late in a step as possible, before all ranks
   // agree on whether to stand after it.

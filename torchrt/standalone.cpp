@@ -104,9 +104,11 @@ bool together(World& world, const Work& work) {
 void train(const Config& config, World& world, Run& run, bool checksum) {
   run.state->build();
   run.state->rehearse(run.training->data());
-  for (std::int64_t step = run.done + 1; step <= config.training.steps; ++step)
+  for (std::int64_t step = run.done + 1; step <= config.training.steps; ++step) {
     run.training->step(
         step, [] { return false; }, [] { return true; });
+    run.training->after_step(step);
+  }
   run.training->finish();
   if (!checksum) return;
   const std::uint64_t sum = run.state->checksum();

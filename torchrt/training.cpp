@@ -147,12 +147,15 @@ StepReport Training::step(std::int64_t step, const std::function<bool()>& stop, 
   saver_->boundary(step, [this](Snapshot& snapshot) { copy_state(snapshot); });
   if (config_.data.validate_every > 0 && (step % config_.data.validate_every == 0 || step == config_.training.steps))
     validate(step);
-  return report;
 }
 
 void Training::validate(std::int64_t step) {
   const Clock::time_point begin = Clock::now();
-  const double loss = state_.executor().evaluate(*validation_, config_.data.validation_samples);
+  return report;
+}
+
+void Training::after_step(std::int64_t step) {
+  const double loss = state_.executor().evaluate(*validation_, config_.data.validation_samples, progress_);
   if (metrics_) metrics_->record_validation(step, loss, seconds_since(begin));
 }
 

@@ -39,6 +39,9 @@ class Training {
   // For a state that is already the one after `step`, when only finish() is left to do.
   void stands_after(std::int64_t step) { done_ = step; }
   // For rank 0, before the first step. `done`: as in Metrics.
+  // For rank 0. `told` is called now and then while it works at what is no step: a validation, or the end of a
+  // checkpoint that is waited for.
+  void on_progress(std::function<void()> told) { progress_ = std::move(told); }
   void open_metrics(std::optional<std::int64_t> done);
   // For rank 0, after open_metrics(). Records a step of the generation before, if its record is
   // missing.
@@ -55,6 +58,9 @@ class Training {
   // `kept` gives Vote::kept.
   StepReport step(std::int64_t step, const std::function<bool()>& stop, const std::function<bool()>& kept);
   // A hand-off through the disk. save() puts the state, which is the one after `step`, into a
+  // What is due after `step`, once step() has returned and the step has been told to the launcher: a validation, which
+  // may take longer than a step may. Collective.
+  void after_step(std::int64_t step);
   // checkpoint. It returns false on all ranks when that failed. load() gives the units of `state`,
   // which have memory, their values from the checkpoint. It throws Error on this rank alone. Both
   // are collective.
@@ -86,6 +92,7 @@ class Training {
   std::optional<Metrics> metrics_;
   std::int64_t done_ = 0;  // the last finished step, here or before
   Profiler profiler_;
+  std::function<void()> progress_;
 };
 
 }  // namespace espalier::torchrt

@@ -95,6 +95,7 @@ class Worker {
     tell_of_file();
     state_->connect();
     training_.emplace(config_, world_, *device_, *state_, environment_.generation);
+    if (world_.rank() == 0) training_->on_progress([this] { session_.progress(); });
     if (source_ && source_->recovery) recover();
     if (source_ && !recovery_ && !by_disk())
       arrival_ = std::make_unique<Arrival>(*state_, world_, *device_, source_->plan, jobs_, addresses());
@@ -279,6 +280,7 @@ class Worker {
         session_.profile(wire::with_links(wire::to_frame(wire::Profiled{*report.profile}), training_->links()));
       // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.
       if (take_notice() && environment_.extension != 0) session_.notice(environment_.extension);
+      training_->after_step(step);
       // At the very end there is nothing left to hand over: `done` answers the request.
       if (report.outcome.switch_agreed && step < config_.training.steps) stand(step);
     }

@@ -41,6 +41,7 @@ Generations::Callbacks Launcher::of_generations() {
   };
   on.reach = [this](const std::vector<Holding>& holdings) { return training_.reach.of(holdings); };
   on.step = [this](const wire::Step& step) { stepped(step); };
+  on.progressed = [this] { training_.steps.progressed(); };
   on.profiled = [this](int rank, const wire::Frame& frame) {
     if (const Profile* const fresh =
             holding_.reports->profiled(frame, rank, training_.generations.plan(), training_.program.model()))

@@ -51,8 +51,8 @@ void StepWatch::check() {
   const double left = limit() - std::chrono::duration<double>(now - progress_at_).count();
   if (left <= 0) {
     watch_.reset();
-    const std::string what = all_done() ? "what follows the last step (its checkpoint, a validation)"
-                                        : "step " + std::to_string(step_ + 1);
+    const std::string what =
+        all_done() ? "what follows the last step (its checkpoint, a validation)" : "step " + std::to_string(step_ + 1);
     return hangs_(what + " was not done within " + std::to_string(std::lround(limit())) + " s");
   }
   const auto delay = std::chrono::milliseconds(std::lround(left * 1000) + 1);

@@ -51,6 +51,9 @@ std::unique_ptr<World> Generations::make(int number, const Plan& plan, bool firs
   on.step = [this, is_current](const wire::Step& step) {
     if (is_current()) callbacks_.step(step);
   };
+  on.progressed = [this, is_current] {
+    if (callbacks_.progressed && is_current()) callbacks_.progressed();
+  };
   on.profiled = [this, is_current](int rank, const wire::Frame& frame) {
     if (is_current()) callbacks_.profiled(rank, frame);
   };

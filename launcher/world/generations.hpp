@@ -28,6 +28,7 @@ class Generations {
     // As WorldCallbacks.
     std::function<void(const wire::Hello&, bool of_current)> hello;
     std::function<void(const wire::Step&)> step;                 // of the running generation
+    std::function<void()> progressed;                            // the running generation, with work that is no step
     std::function<void(int rank, const wire::Frame&)> profiled;  // of the running generation
     std::function<void(JobId)> noticed;
     std::function<void(bool first)> ready;

@@ -2,6 +2,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/wire/clock.hpp"
+#include "planner/wire/progress_field.hpp"
 #include "planner/wire/switch_lists.hpp"
 
 namespace espalier::launcher {
@@ -117,6 +118,7 @@ void World::read(int rank, const wire::Frame& frame) {
     if (words.peer) lose(text);  // it may hang while it leaves
   } else if (frame.type == wire::Heartbeat::type) {
     workers_.beats(rank);
+    if (wire::tells_progress(frame)) call(callbacks_.progressed);
   } else {
     throw Error("worker: unknown message " + frame.type);
   }

@@ -25,6 +25,7 @@ struct WorldCallbacks {
   std::function<void()> ready, standing, switched, loaded;  // all workers said so
   std::function<void(const std::string& why)> stays;        // all have answered, and their state cannot be had
   std::function<void(const wire::Step&)> step;
+  std::function<void()> progressed;                            // a worker gets on with work that is no step
   std::function<void(int rank, const wire::Frame&)> profiled;  // unread: a bad one loses no world
   std::function<void(JobId)> noticed;                          // Slurm signalled this extension's step
   std::function<void(int code)> finished;                      // the program ended by itself

@@ -70,3 +70,16 @@ PY
   [ "$status" != 0 ]
   [[ "$output" == *"data file few: has 12 samples, data.validation_samples is 16"* ]]
 }
+
+@test "a validation tells the launcher that it gets on, and its step is told before it" {
+  [ "$(id -u)" = 0 ] || skip "a private munged needs root"
+  echo "{\"first\": $(plan 4:2@a/0 4:2@a/1), \"acts\": []}" > script.json
+  STAGE_DIRECTOR_SECONDS=380 timeout -k 5 400 "$here/with_munge.sh" "$director" script.json summary.json -- \
+    "$train" small.toml --set data.validation=text --set data.validate_every=5 --set data.validation_samples=64 --metrics told.jsonl
+  python3 - << 'PY'
+import json
+progressed = json.load(open("summary.json"))["progressed"]
+assert progressed and set(progressed) <= {5, 10, 12}, progressed
+assert [line["step"] for line in map(json.loads, open("told.jsonl")) if "validation_loss" in line] == [5, 10, 12]
+PY
+}

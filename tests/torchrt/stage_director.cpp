@@ -28,6 +28,7 @@
 #include "planner/core/profile_check.hpp"
 #include "planner/wire/handshake.hpp"
 #include "planner/wire/links_field.hpp"
+#include "planner/wire/progress_field.hpp"
 #include "planner/wire/server.hpp"
 #include "planner/wire/switch_lists.hpp"
 #include "tests/torchrt/director_gpus.hpp"
@@ -82,6 +83,7 @@ class Director {
     kill_generation(current_);
     kill_generation(next_);
     summary_["heard"] = heard_.size();
+    summary_["progressed"] = progressed_;
     std::ofstream(summary_path_) << summary_.dump(2) << "\n";
     if (!failure_.empty()) std::fprintf(stderr, "stage_director: %s\n", failure_.c_str());
     return failure_.empty() ? 0 : 1;
@@ -216,6 +218,7 @@ class Director {
     if (!is_next && number != current_.number) return;
     Generation& generation = is_next ? next_ : current_;
     if (frame.type == Heartbeat::type) heard_.insert({number, rank});
+    if (frame.type == Heartbeat::type && tells_progress(frame)) progressed_.insert(told_step_);
     if (recovering_ && !is_next) return;
     if (frame.type == Failed::type && is_next && acts_[next_act_].abort == "fails")
       return failed(from_frame<Failed>(frame));
@@ -277,6 +280,7 @@ class Director {
   void on_step(const Step& step) {
     keep(step.settled);
     stepped_ = Clock::now();
+    told_step_ = step.step;
     if (next_act_ < acts_.size()) {
       const Act& act = acts_[next_act_];
       if (next_.mpirun >= 0 || awaiting_ || step.step < act.after) return;
@@ -553,6 +557,8 @@ class Director {
   std::vector<ConnectionPtr> waiting_;
   Generation current_, next_;
   int last_number_ = 0;
+  std::int64_t told_step_ = 0;           // the last one
+  std::set<std::int64_t> progressed_;    // told steps after which a worker told that it gets on with other work
   std::set<std::pair<int, int>> heard_;  // generations and ranks that sent a heartbeat
   std::set<pid_t> left_;
   bool finished_ = false;
