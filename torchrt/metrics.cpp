@@ -1,13 +1,8 @@
 #include "torchrt/metrics.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -21,15 +16,26 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Drops the lines of steps after `done`. They will be made again, and every step has one line.
+// Drops the lines of steps after `done`. They will be made again, and every step has one line. Where they are the last
+// ones the file is only cut, which a full disk allows.
 void drop_later(const std::string& path, std::int64_t done) {
   std::ifstream in(path);
   if (!in) return;
   std::string kept;
+  bool dropped = false, last_ones = true;
   for (std::string line; std::getline(in, line);) {
     const Json json = try_json(line);
-    if (json.is_object() && json.contains("step") && json["step"].is_number() && json["step"] <= done)
+    if (json.is_object() && json.contains("step") && json["step"].is_number() && json["step"] <= done) {
+      last_ones = last_ones && !dropped;
       kept += line + "\n";
+    } else {
+      dropped = true;
+    }
+  }
+  std::error_code problem;
+  if (last_ones && std::filesystem::file_size(path, problem) >= kept.size() && !problem) {
+    std::filesystem::resize_file(path, kept.size(), problem);
+    if (!problem) return;
   }
   const std::string next = path + ".tmp";
   write_whole_file(next, kept);
@@ -38,7 +44,7 @@ void drop_later(const std::string& path, std::int64_t done) {
 
 }  // namespace
 
-Metrics::Metrics(const Config& config, MetricsSetting setting, std::optional<std::int64_t> done)
+Metrics::Metrics(const Config& config, MetricsSetting setting, std::optional<std::int64_t> done, LineFile::Tell tell)
     : path_(config.metrics.path),
       setting_(std::move(setting)),
       progress_every_(config.metrics.progress_every),
@@ -47,15 +53,27 @@ Metrics::Metrics(const Config& config, MetricsSetting setting, std::optional<std
       tokens_per_step_(static_cast<double>(config.training.global_batch) * config.model.sequence),
       flops_per_token_(model_flops_per_token(config.model)) {
   if (path_.empty()) return;
-  if (done && *done > 0) drop_later(path_, *done);
-  const int empty = done && *done == 0 ? O_TRUNC : 0;
-  file_ = UniqueFd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | empty, 0644));
-  if (!file_) throw Error("metrics file " + path_ + ": " + std::strerror(errno) + "; set metrics.path");
+  const bool first = setting_.generation == 0;
+  try {
+    prepare_file(done);
+  } catch (const std::exception& problem) {  // Error, or what std::filesystem throws
+    const std::string why = "metrics.path: lines of steps that will be done again stay: " + std::string(problem.what());
+    if (first) throw Error(why + "; make room there, or choose another path");
+    file_.emplace("metrics.path", path_, LineFile::Absent::is_told, tell);
+    file_->say(why);
+    return;
+  }
+  file_.emplace("metrics.path", path_, first ? LineFile::Absent::is_error : LineFile::Absent::is_told, tell);
+}
+
+void Metrics::prepare_file(std::optional<std::int64_t> done) const {
+  if (!done || !std::filesystem::is_regular_file(path_)) return;
+  if (*done > 0) drop_later(path_, *done);
+  else std::filesystem::resize_file(path_, 0);
 }
 
 void Metrics::write_line(const std::string& text) {
-  if (file_ && ::write(file_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
-    throw Error("metrics file " + path_ + ": a line could not be written: " + std::strerror(errno));
+  if (file_) file_->append(text);
 }
 
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "torchrt/config.hpp"
-#include "torchrt/device/unique_fd.hpp"
+#include "torchrt/line_file.hpp"
 
 namespace espalier::torchrt {
 
@@ -32,14 +32,15 @@ struct MetricsSetting {
 class Metrics {
  public:
   // Continues the file of [metrics], if one is set. `done`: the job starts after this step, so
-  // lines of later steps are dropped (0: all lines). Throws Error.
-  Metrics(const Config& config, MetricsSetting setting, std::optional<std::int64_t> done);
+  // lines of later steps are dropped (0: all lines). Throws Error where the file cannot be opened or
+  // rewritten, for the first generation only: another one is not given up for it. `tell`: as LineFile's.
+  Metrics(const Config& config, MetricsSetting setting, std::optional<std::int64_t> done, LineFile::Tell tell = {});
   // The lines that follow are of another plan of the same generation.
   void replanned(std::string plan, int micro_batches) {
     setting_.plan = std::move(plan);
     setting_.micro_batches = micro_batches;
   }
-  // One write(2) with O_APPEND per record: lines of two generations never mix. Throw Error when it fails.
+  // One write(2) with O_APPEND per record: lines of two generations never mix. A line that cannot be written is lost.
   void record(const StepRecord& step);
   // Records a step that another generation made but perhaps did not live to record. Its times are
   // unknown. Does nothing when the file holds the step.
@@ -49,13 +50,14 @@ class Metrics {
  private:
   void write_step(const StepRecord& step, double tokens_per_second, double utilization);
   void write_line(const std::string& text);
+  void prepare_file(std::optional<std::int64_t> done) const;
 
   std::string path_;
   MetricsSetting setting_;
   int progress_every_, validation_samples_;
   std::int64_t total_steps_;
   double tokens_per_step_, flops_per_token_;
-  UniqueFd file_;
+  std::optional<LineFile> file_;
 };
 
 }  // namespace espalier::torchrt

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cstdio>
 
+#include "planner/core/json.hpp"
 #include "torchrt/checkpoint/folders.hpp"
 #include "torchrt/model/initialise.hpp"
 #include "torchrt/model_flops.hpp"
 #include "torchrt/place_parameters.hpp"
-#include "torchrt/profiler/trace.hpp"
 #include "torchrt/safetensors/weights.hpp"
 
 namespace espalier::torchrt {
@@ -34,7 +34,7 @@ Training::Training(const Config& config, World& world, Device& device, RankState
       generation_(generation),
       data_(training_data(config)),
       validation_(validation_data(config)),
-      profiler_(config, world, device, state) {}
+      profiler_(config, world, device, state, generation) {}
 
 void Training::tell(const std::string& what) const {
   std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
@@ -117,6 +117,9 @@ void Training::open_metrics(std::optional<std::int64_t> done) {
 
 void Training::copy_state(Snapshot& snapshot) {
   std::vector<UnitState> units;
+  if (!config_.profile.path.empty())
+    profiles_.emplace("profile.path", config_.profile.path,
+                      generation_ == 0 ? LineFile::Absent::is_error : LineFile::Absent::is_told);
   for (const int unit : state_.units())
     units.push_back({&state_.spec(unit), state_.state_layout(unit), state_.allocation(unit).data()});
   take_snapshot(units, state_.self(), device_, snapshot);
@@ -135,7 +138,7 @@ StepReport Training::step(std::int64_t step, const std::function<bool()>& stop, 
   report.profile = profiler_.after(step);
   report.seconds = seconds_since(begin);
   profiler_.look_at_links();
-  if (report.profile && !config_.profile.path.empty()) append_profile(config_.profile.path, *report.profile);
+  if (report.profile && profiles_) profiles_->append(Json(*report.profile).dump() + "\n");
   const StepOutcome& outcome = report.outcome;
   done_ = step;
   saver_->agreed(outcome.checkpoint);

@@ -92,6 +92,8 @@ class Training {
   std::optional<Metrics> metrics_;
   std::int64_t done_ = 0;  // the last finished step, here or before
   Profiler profiler_;
+  std::optional<LineFile> profiles_;  // on rank 0
+  std::function<void()> progress_;
   std::function<void()> progress_;
 };
 

@@ -89,3 +89,17 @@ PY
   [ "$status" -ne 0 ]
   [[ "$output" == *"profile.path: /nowhere/p.jsonl cannot be written"* ]]
 }
+
+@test "metrics, profiles and traces on a full disk do not end a training, and are told once each" {
+  [ -c /dev/full ] || skip "there is no /dev/full"
+  mkdir -p full
+  ln -sf /dev/full full/rank-0.json
+  run ranks 1 --metrics /dev/full --checksum --set profile.every=2 --set profile.dense=0 --set profile.path=/dev/full --set profile.trace=full
+  echo "$output"
+  [ "$status" = 0 ]
+  for key in metrics.path profile.path profile.trace; do
+    [ "$(grep -c "espalier: train: $key: .*cannot be written: No space left on device; training goes on" <<< "$output")" = 1 ]
+  done
+  [[ "$output" == *"metrics.path: /dev/full: 12 lines were lost"* ]]
+  [[ "$output" == *"weights "* ]]
+}

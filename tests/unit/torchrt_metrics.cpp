@@ -101,9 +101,30 @@ TEST_CASE("a step that its generation did not live to record is recorded by the 
   for (const char* unknown : {"seconds", "tokens_per_second", "mfu"}) CHECK(line.at(unknown).is_null());
 }
 
+TEST_CASE("a metrics file on a full disk does not end a training") {
+  std::string said;
+  const Config config = metrics_config("/dev/full");
+  Metrics metrics(config, {0, 2, "the plan", 4, 1e9}, 0, [&](const std::string& what) { said += what + "\n"; });
+  CHECK_NOTHROW(metrics.record({1, 5.5, 0.25, 1e-3, 0.5}));
+  CHECK_NOTHROW(metrics.record({2, 5.5, 0.25, 1e-3, 0.5}));
+  CHECK(
+      said ==
+      "metrics.path: /dev/full cannot be written: No space left on device; training goes on, and lines are lost until "
+      "it can be written: make room there, or mend its file system\n");
+}
+
+TEST_CASE("a generation after the first is not given up for a metrics file that is not there") {
+  const Config config = metrics_config("/nonexistent/m");
+  std::string said;
+  Metrics metrics(config, {1, 2, "the plan", 4, 1e9}, 3, [&](const std::string& what) { said += what; });
+  metrics.record({4, 5.5, 0.25, 1e-3, 0.5});
+  CHECK(said.find("metrics.path: /nonexistent/m cannot be written") == 0);
+}
+
 TEST_CASE("a metrics file that cannot be opened is refused by name") {
   CHECK_THROWS_WITH_AS(Metrics(metrics_config("/nonexistent/m"), {}, 0),
-                       "metrics file /nonexistent/m: No such file or directory; set metrics.path", Error);
+                       "metrics.path: /nonexistent/m cannot be written: No such file or directory; choose another path",
+                       Error);
 }
 
 TEST_CASE("a token of GPT-2 small costs what the formula says") {

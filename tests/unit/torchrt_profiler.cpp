@@ -131,9 +131,10 @@ TEST_CASE("a trace is a JSON array of events that any step may be appended to") 
   const auto folder = std::filesystem::temp_directory_path() / ("espalier-trace-" + std::to_string(::getpid()));
   Recorded rank;
   for (const std::int64_t step : {1, 2}) {
+    LineFile file("profile.trace", trace_file(folder.string(), 3), LineFile::Absent::is_error);
     rank.recorder.begin_step(step);
     rank.op(OpKind::forward, 400, 1000, 200);
-    append_trace(folder.string(), 3, rank.recorder.take());
+    append_trace(file, 3, rank.recorder.take());
   }
   std::ifstream in(folder / "rank-3.json");
   std::string text((std::istreambuf_iterator<char>(in)), {});
@@ -147,7 +148,7 @@ TEST_CASE("a trace is a JSON array of events that any step may be appended to") 
   CHECK(events[1]["args"]["step"] == 2);
   std::filesystem::remove_all(folder);
   std::ofstream(folder) << "in the way";
-  CHECK_THROWS_AS(append_trace(folder.string(), 3, {}), Error);
+  CHECK_THROWS_AS(LineFile("profile.trace", trace_file(folder.string(), 3), LineFile::Absent::is_error), Error);
   std::filesystem::remove(folder);
 }
 

@@ -37,13 +37,17 @@ constexpr std::size_t kSync = kFigures.size(), kSpread = kSync + 1, kWidth = kSp
 
 }  // namespace
 
-Profiler::Profiler(const Config& config, World& world, Device& device, RankState& state)
+Profiler::Profiler(const Config& config, World& world, Device& device, RankState& state, int generation)
     : config_(config),
       world_(world),
       state_(state),
       recorder_(make_timeline(device)),
       links_(config.profile.every > 0 ? config.profile.links : 0, world, device, state),
-      driver_(device.kind() == DeviceKind::cuda ? driver_version() : "") {}
+      driver_(device.kind() == DeviceKind::cuda ? driver_version() : "") {
+  if (config.profile.every > 0 && !config.profile.trace.empty())
+    trace_.emplace("profile.trace", trace_file(config.profile.trace, world.rank()),
+                   generation == 0 ? LineFile::Absent::is_error : LineFile::Absent::is_told);
+}
 
 bool Profiler::wanted(std::int64_t step) const {
   if (dense_) return step > first_;
@@ -106,7 +110,7 @@ void Profiler::begin_anew(bool sent) {
 
 void Profiler::collect() {
   const std::vector<OpTimes> times = recorder_.take();
-  if (!config_.profile.trace.empty()) append_trace(config_.profile.trace, world_.rank(), times);
+  if (trace_) append_trace(*trace_, world_.rank(), times);
   samples_.add(times, state_.layout().micro_batches);
 }
 

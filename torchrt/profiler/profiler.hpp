@@ -15,6 +15,7 @@
 #include <string>
 
 #include "planner/core/model/profile.hpp"
+#include "torchrt/line_file.hpp"
 #include "torchrt/profiler/link_looks.hpp"
 #include "torchrt/profiler/op_recorder.hpp"
 #include "torchrt/profiler/step_samples.hpp"
@@ -26,7 +27,7 @@ namespace espalier::torchrt {
 // For one thread. The references must outlive it. Throws Error.
 class Profiler {
  public:
-  Profiler(const Config& config, World& world, Device& device, RankState& state);
+  Profiler(const Config& config, World& world, Device& device, RankState& state, int generation);
 
   // Call them around every step of Executor::run(). `after` returns a profile on rank 0 after
   // measured steps.
@@ -56,6 +57,7 @@ class Profiler {
   LinkLooks links_;
   StepSamples samples_;
   std::string driver_;
+  std::optional<LineFile> trace_;
   std::int64_t first_ = 0;  // first step of this generation; 0: none yet
   std::chrono::steady_clock::time_point began_;
   bool dense_ = false;

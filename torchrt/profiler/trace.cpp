@@ -1,9 +1,7 @@
 #include "torchrt/profiler/trace.hpp"
 
 #include <filesystem>
-#include <fstream>
 
-#include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
 
 namespace espalier::torchrt {
@@ -23,21 +21,14 @@ std::string trace_events(std::span<const OpTimes> times, int rank) {
   return text;
 }
 
-void append_trace(const std::string& folder, int rank, std::span<const OpTimes> times) {
+std::string trace_file(const std::string& folder, int rank) {
   std::error_code ignored;  // opening the file reports a folder that is not there
   std::filesystem::create_directories(folder, ignored);
-  const std::string path = folder + "/rank-" + std::to_string(rank) + ".json";
-  const bool fresh = !std::filesystem::exists(path);
-  std::ofstream out(path, std::ios::app);
-  if (fresh) out << "[\n";
-  out << trace_events(times, rank);
-  if (!out.flush()) throw Error("profile.trace: " + path + " cannot be written");
+  return folder + "/rank-" + std::to_string(rank) + ".json";
 }
 
-void append_profile(const std::string& path, const Profile& profile) {
-  std::ofstream out(path, std::ios::app);
-  out << Json(profile).dump() << "\n";
-  if (!out.flush()) throw Error("profile.path: " + path + " cannot be written");
+void append_trace(LineFile& file, int rank, std::span<const OpTimes> times) {
+  file.append((file.empty() ? "[\n" : "") + trace_events(times, rank));
 }
 
 }  // namespace espalier::torchrt

@@ -1,11 +1,10 @@
-// Writes measurements to files: profiles as JSON lines, and a rank's operations for
-// chrome://tracing or Perfetto.
+// Writes a rank's operations to a file for chrome://tracing or Perfetto.
 #pragma once
 
 #include <span>
 #include <string>
 
-#include "planner/core/model/profile.hpp"
+#include "torchrt/line_file.hpp"
 #include "torchrt/profiler/op_recorder.hpp"
 
 namespace espalier::torchrt {
@@ -15,10 +14,10 @@ namespace espalier::torchrt {
 // the host's steady clock.
 std::string trace_events(std::span<const OpTimes> times, int rank);
 
-// Appends to FOLDER/rank-N.json, which begins with "[". Throws Error.
-void append_trace(const std::string& folder, int rank, std::span<const OpTimes> times);
+// FOLDER/rank-N.json. Makes the folder.
+std::string trace_file(const std::string& folder, int rank);
 
-// Appends one line to `path`. Throws Error.
-void append_profile(const std::string& path, const Profile& profile);
+// Appends to a trace file, which begins with "[".
+void append_trace(LineFile& file, int rank, std::span<const OpTimes> times);
 
 }  // namespace espalier::torchrt
