@@ -169,7 +169,7 @@ CheckpointVote Training::sum(const CheckpointVote& vote) {
 }
 
 void Training::settle() {
-  saver_->settle([this](const CheckpointVote& vote) { return sum(vote); });
+  saver_->settle([this](const CheckpointVote& vote) { return sum(vote); }, progress_);
 }
 
 bool Training::save(std::int64_t step) {

@@ -120,17 +120,18 @@ inline void write_checkpoint(const Config& config, const TestLayout& layout, std
   const std::unique_ptr<Device> device = make_cpu_device();
   const std::vector<TestRank> ranks = filled_ranks(config.model, layout, *device);
   const std::string unfinished = unfinished_folder(config.checkpoint.directory, step, 0);
+  WriteProgress progress;
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     Snapshot snapshot;
     take_snapshot(ranks[r].units(), ranks[r].layout, *device, snapshot);
-    write_part(unfinished, static_cast<int>(r), snapshot);
+    write_part(unfinished, static_cast<int>(r), snapshot, progress);
   }
   Manifest manifest;
   manifest.step = step;
   manifest.samples = static_cast<std::uint64_t>(step) * 8;
   manifest.facts = checkpoint_facts(config);
   commit_checkpoint(unfinished, checkpoint_folder(config.checkpoint.directory, step), static_cast<int>(ranks.size()),
-                    manifest);
+                    manifest, progress);
 }
 
 }  // namespace espalier::torchrt

@@ -80,8 +80,27 @@ TEST_CASE("without one rank's part nothing is committed") {
   const std::string unfinished = unfinished_folder(folder.path(), 10, 0), whole = checkpoint_folder(folder.path(), 10);
   Snapshot snapshot;
   take_snapshot(ranks[0].units(), ranks[0].layout, *device, snapshot);
-  write_part(unfinished, 0, snapshot);
-  CHECK_THROWS_WITH_AS(commit_checkpoint(unfinished, whole, 2, {}), doctest::Contains("rank-1.json: cannot be read"),
-                       Error);
+  WriteProgress progress;
+  write_part(unfinished, 0, snapshot, progress);
+  CHECK_THROWS_WITH_AS(commit_checkpoint(unfinished, whole, 2, {}, progress),
+                       doctest::Contains("rank-1.json: cannot be read"), Error);
+  CHECK_FALSE(std::filesystem::exists(whole));
+}
+
+TEST_CASE("a write and a commit that were given up write and name nothing more") {
+  const TestFolder folder;
+  const Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
+  const std::unique_ptr<Device> device = make_cpu_device();
+  const std::vector<TestRank> ranks = filled_ranks(config.model, {{5}, {1}, {1}}, *device);
+  const std::string unfinished = unfinished_folder(folder.path(), 10, 0), whole = checkpoint_folder(folder.path(), 10);
+  Snapshot snapshot;
+  take_snapshot(ranks[0].units(), ranks[0].layout, *device, snapshot);
+  WriteProgress wanted, unwanted;
+  unwanted.give_up();
+  CHECK_THROWS_WITH_AS(write_part(unfinished, 0, snapshot, unwanted), "was given up", Error);
+  CHECK_FALSE(std::filesystem::exists(unfinished + "/" + part_file(0)));
+  write_part(unfinished, 0, snapshot, wanted);
+  CHECK(wanted.pieces() > static_cast<std::int64_t>(2 * snapshot.slices.size()));
+  CHECK_THROWS_AS(commit_checkpoint(unfinished, whole, 1, {}, unwanted), Error);
   CHECK_FALSE(std::filesystem::exists(whole));
 }

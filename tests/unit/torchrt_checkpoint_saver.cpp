@@ -272,7 +272,7 @@ TEST_CASE("a part that cannot be written is told, the last good checkpoint stays
           std::string::npos,
       ranks.said());
   CHECK(ranks.steps() == std::vector<std::int64_t>{10});
-  CHECK(entries(folder.path()) == 1);  // the half-written one is removed
+  CHECK(ranks.until([&] { return entries(folder.path()) == 1; }));  // the half-written one is removed
   CheckpointReader(checkpoint_folder(folder.path(), 10)).verify(0, 1);
 
   ranks.step(30);
@@ -332,33 +332,128 @@ TEST_CASE("all ranks must be done before anything is committed, and one failure 
   CHECK_FALSE(agreement.committed());
 }
 
-TEST_CASE("a disk that does not answer is given up, and the training can end") {
-  const TestFolder folder, elsewhere;
-  const Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
-  const std::string unfinished = unfinished_folder(folder.path(), 10, 0), other = elsewhere.path() + "/pipe";
-  std::filesystem::create_directories(unfinished);
-  // A process that opens a pipe for writing waits for a reader. The second name lets the test
-  // release the thread.
-  REQUIRE(::mkfifo((unfinished + "/" + part_file(0)).c_str(), 0600) == 0);
-  REQUIRE(::link((unfinished + "/" + part_file(0)).c_str(), other.c_str()) == 0);
+namespace {
+
+// A rank alone whose write of the checkpoint of step 10 stands still until release(), by a clock that the test sets.
+class StuckRank {
+ public:
+  StuckRank() {
+    // A process that opens a pipe for writing waits for a reader. The second name lets the test release the thread.
+    std::filesystem::create_directories(unfinished);
+    REQUIRE(::mkfifo((unfinished + "/" + part_file(0)).c_str(), 0600) == 0);
+    REQUIRE(::link((unfinished + "/" + part_file(0)).c_str(), other_.c_str()) == 0);
+  }
+  ~StuckRank() { release(); }
+  CheckpointSaver::Setting setting() {
+    CheckpointSaver::Setting setting;
+    setting.config = &config;
+    setting.tell = [this](const std::string& what) { said += what + "\n"; };
+    setting.time = [this] { return now; };
+    return setting;
+  }
+  // Runs steps without a boundary until `done`, at most ten seconds.
+  template <class Condition>
+  static bool until(CheckpointSaver& saver, const Condition& done) {
+    for (int i = 0; i < 10'000 && !done(); ++i) {
+      saver.agreed(saver.vote());
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return done();
+  }
+  // The thread goes on. What it has written is read.
+  std::size_t release() {
+    std::size_t read = 0;
+    if (!reader_) reader_.reset(::open(other_.c_str(), O_RDONLY | O_NONBLOCK));
+    for (int i = 0; i < 2000 && read < 16; ++i) {  // a header's length and the header
+      char bytes[16];
+      if (const ssize_t got = ::read(reader_.get(), bytes, sizeof bytes); got > 0)
+        read += static_cast<std::size_t>(got);
+      else std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return read;
+  }
+
+ private:
+  TestFolder folder_, elsewhere_;
+  const std::string other_ = elsewhere_.path() + "/pipe";
+  UniqueFd reader_;
+
+ public:
+  const Config config = checkpoint_config(folder_.path(), tiny_model("gpt2", true));
+  const std::string directory = folder_.path(), unfinished = unfinished_folder(directory, 10, 0);
+  double now = 5000;
   std::string said;
-  CheckpointSaver::Setting setting;
-  setting.config = &config;
-  setting.tell = [&](const std::string& what) { said += what; };
+};
+
+std::string host() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a write that stands still beside training is told by rank, host and file, and later checkpoints are written") {
+  StuckRank rank;
+  CheckpointSaver saver(rank.setting());
+  const auto none = [](Snapshot&) {};
+  saver.boundary(10, none);
+  // Time stands still until the thread waits for the pipe: making the folder counts as getting on.
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  saver.agreed(saver.vote());
+  rank.now += 1799;
+  saver.agreed(saver.vote());
+  CHECK(rank.said.empty());
+  rank.now += 2;
+  saver.agreed(saver.vote());
+  CHECK(rank.said == "checkpoint of step 10: rank 0 on " + host() + " has not finished writing " + rank.unfinished +
+                         "/" + part_file(0) +
+                         " and has got no further for 1801 s; it is given up, and the next one that is due is tried; "
+                         "look at the file system of checkpoint.directory; there is no good checkpoint yet\n");
+  REQUIRE(StuckRank::until(saver, [&] { return !std::filesystem::exists(rank.unfinished); }));
+  for (int i = 0; i < 50; ++i) saver.agreed(saver.vote());  // the clearing up has ended
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  saver.agreed(saver.vote());
+
+  // The same step again, e.g. the last one of the training: in a folder of its own.
+  saver.boundary(10, none);
+  CHECK_FALSE(std::filesystem::exists(rank.unfinished));
+  CHECK(StuckRank::until(saver, [&] { return saver.has(10); }));
+  CHECK(checkpoint_steps(rank.directory) == std::vector<std::int64_t>{10});
+  saver.boundary(20, none);
+  CHECK(StuckRank::until(saver, [&] { return saver.has(20); }));
+
+  CHECK(rank.release() == 16);  // the thread that was stuck goes on, and writes nothing that anybody reads
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(checkpoint_steps(rank.directory) == std::vector<std::int64_t>{20, 10});
+  CHECK(entries(rank.directory) == 2);
+}
+
+TEST_CASE("a disk that does not answer is given up, and the training can end") {
+  StuckRank rank;
+  CheckpointSaver::Setting setting = rank.setting();
+  setting.time = {};
   setting.patience = std::chrono::milliseconds(200);
   CheckpointSaver saver(std::move(setting));
   saver.boundary(10, [](Snapshot&) {});
   saver.settle([](const CheckpointVote& vote) { return vote; });
-  CHECK(said == "checkpoint of step 10: " + folder.path() + " does not answer; there is no good checkpoint yet");
-  CHECK(checkpoint_steps(folder.path()).empty());
-  CHECK_FALSE(std::filesystem::exists(unfinished));
+  CHECK(rank.said.find("checkpoint of step 10: rank 0 on " + host() + " has not finished writing " + rank.unfinished) ==
+        0);
+  CHECK(rank.said.find("there is no good checkpoint yet") != std::string::npos);
+  CHECK(checkpoint_steps(rank.directory).empty());
+  CHECK_FALSE(std::filesystem::exists(rank.unfinished));
+  CHECK(rank.release() == 16);
+}
 
-  const UniqueFd reader(::open(other.c_str(), O_RDONLY | O_NONBLOCK));
-  std::size_t read = 0;  // a header's length and the header
-  for (int i = 0; i < 5000 && read < 16; ++i) {
-    char bytes[16];
-    if (const ssize_t got = ::read(reader.get(), bytes, sizeof bytes); got > 0) read += static_cast<std::size_t>(got);
-    else std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  CHECK(read == 16);
+TEST_CASE("whoever waits for a checkpoint's end is told that it goes on") {
+  StuckRank rank;
+  CheckpointSaver::Setting setting = rank.setting();
+  setting.time = {};
+  setting.patience = std::chrono::milliseconds(400);
+  CheckpointSaver saver(std::move(setting));
+  saver.boundary(10, [](Snapshot&) {});
+  int waits = 0;
+  saver.settle([](const CheckpointVote& vote) { return vote; }, [&] { ++waits; });
+  CHECK(waits >= 3);
 }

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp";
+constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp", kDamaged = ".damaged";
 
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (name.rfind(kPrefix, 0) != 0) return std::nullopt;
@@ -22,6 +22,12 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   const auto [end, problem] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
   if (problem != std::errc() || end != name.data() + name.size() || step < 0) return std::nullopt;
   return step;
+}
+
+// The step of a checkpoint that was set aside.
+std::optional<std::int64_t> damaged_step_of(const std::string& name) {
+  const std::size_t mark = name.find(kDamaged);
+  return mark == std::string::npos ? std::nullopt : step_of(name.substr(0, mark));
 }
 
 bool unfinished(const std::string& name) {
@@ -39,13 +45,23 @@ std::vector<std::string> names_in(const std::string& directory) {
   return names;
 }
 
-void remove(const std::string& folder) {
+}  // namespace
+
+void remove_checkpoint(const std::string& folder) {
   std::error_code problem;
   fs::remove_all(folder, problem);
   if (problem) throw Error("checkpoint " + folder + ": cannot be removed: " + problem.message());
 }
 
-}  // namespace
+std::string set_aside_damaged(const std::string& directory, std::int64_t step) {
+  const std::string folder = checkpoint_folder(directory, step), plain = folder + std::string(kDamaged);
+  std::string aside = plain;
+  std::error_code problem;
+  for (int number = 2; fs::exists(aside, problem); ++number) aside = plain + "." + std::to_string(number);
+  fs::rename(folder, aside, problem);
+  if (problem) throw Error("checkpoint " + folder + ": cannot be renamed to " + aside + ": " + problem.message());
+  return aside;
+}
 
 double checkpoint_age(const std::string& directory, std::int64_t step) {
   std::error_code problem;
@@ -58,8 +74,9 @@ std::string checkpoint_folder(const std::string& directory, std::int64_t step) {
   return directory + "/" + std::string(kPrefix) + std::to_string(step);
 }
 
-std::string unfinished_folder(const std::string& directory, std::int64_t step, int generation) {
-  return checkpoint_folder(directory, step) + ".g" + std::to_string(generation) + std::string(kUnfinished);
+std::string unfinished_folder(const std::string& directory, std::int64_t step, int generation, int attempt) {
+  return checkpoint_folder(directory, step) + ".g" + std::to_string(generation) +
+         (attempt == 0 ? "" : ".a" + std::to_string(attempt)) + std::string(kUnfinished);
 }
 
 std::string part_file(int rank) { return "rank-" + std::to_string(rank) + ".safetensors"; }
@@ -73,22 +90,32 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& directory) {
   return steps;
 }
 
-void remove_unfinished(const std::string& directory) {
-  for (const std::string& name : names_in(directory))
-    if (unfinished(name)) remove(directory + "/" + name);
-}
-
 void prune_checkpoints(const std::string& directory, std::int64_t newest, int keep,
-                       const std::vector<std::int64_t>& damaged) {
-  remove_unfinished(directory);
+                       const std::vector<std::int64_t>& damaged, const std::vector<std::string>& spared) {
+  std::string problem;
+  // A folder that cannot be removed keeps no other one.
+  const auto drop = [&](const std::string& folder) {
+    try {
+      remove_checkpoint(folder);
+    } catch (const Error& error) {
+      if (problem.empty()) problem = error.what();
+    }
+  };
+  for (const std::string& name : names_in(directory)) {
+    const std::string folder = directory + "/" + name;
+    const auto refused = damaged_step_of(name);
+    const bool writes = unfinished(name) && std::find(spared.begin(), spared.end(), folder) == spared.end();
+    if (writes || (refused && *refused <= newest)) drop(folder);
+  }
   int kept = 0;
   for (const std::int64_t step : checkpoint_steps(directory)) {
     // Left by an earlier run: damaged, or newer than the step at which this run resumed.
     if (step > newest) continue;
     const bool bad = step != newest && std::find(damaged.begin(), damaged.end(), step) != damaged.end();
     if (!bad && kept < keep) ++kept;
-    else remove(checkpoint_folder(directory, step));
+    else drop(checkpoint_folder(directory, step));
   }
+  if (!problem.empty()) throw Error(problem);
 }
 
 }  // namespace espalier::torchrt

@@ -1,5 +1,6 @@
-// The folders of checkpoints: step-N is a whole checkpoint, step-N.gG.tmp is one that generation G
-// is writing.
+// The folders of checkpoints: step-N is a whole checkpoint, step-N.gG.tmp or step-N.gG.aA.tmp is one
+// that generation G is writing, in its attempt A. step-N.damaged is one that was refused; where that
+// name is taken, step-N.damaged.2 and so on.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,9 @@ namespace espalier::torchrt {
 inline constexpr const char* kManifestFile = "manifest.json";
 
 std::string checkpoint_folder(const std::string& directory, std::int64_t step);
-std::string unfinished_folder(const std::string& directory, std::int64_t step, int generation);
+// `attempt`: no two attempts of a generation share a folder, because a thread of the one before may
+// still write there.
+std::string unfinished_folder(const std::string& directory, std::int64_t step, int generation, int attempt = 0);
 std::string part_file(int rank);  // one rank's tensors
 // Describes the part's tensors; removed once the checkpoint is whole.
 std::string part_manifest(int rank);
@@ -24,14 +27,17 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& directory);
 // cannot be told.
 double checkpoint_age(const std::string& directory, std::int64_t step);
 
-// Removes every unfinished checkpoint. No process may be writing one. Throws Error when a folder
-// cannot be removed.
-void remove_unfinished(const std::string& directory);
+// Gives a refused checkpoint a name under which it does not count, and returns that name. Throws Error.
+std::string set_aside_damaged(const std::string& directory, std::int64_t step);
+
+// Removes a folder and what is in it. Throws Error when it is still there.
+void remove_checkpoint(const std::string& folder);
 
 // Keeps the newest `keep` good checkpoints up to step `newest`. Removes the older ones, the damaged
 // ones up to `newest`, and every unfinished one. `newest` itself counts as good even if `damaged`
-// names it. Checkpoints beyond `newest` stay. Throws Error when a folder cannot be read or removed.
+// names it. Checkpoints beyond `newest` stay, and so do the unfinished folders `spared`: a thread may
+// be about to name one. Throws Error when a folder cannot be read or removed; the others are removed.
 void prune_checkpoints(const std::string& directory, std::int64_t newest, int keep,
-                       const std::vector<std::int64_t>& damaged);
+                       const std::vector<std::int64_t>& damaged, const std::vector<std::string>& spared = {});
 
 }  // namespace espalier::torchrt

@@ -1,29 +1,42 @@
 #include "torchrt/checkpoint/saver.hpp"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "planner/core/error.hpp"
 #include "torchrt/checkpoint/facts.hpp"
 #include "torchrt/checkpoint/folders.hpp"
 #include "torchrt/checkpoint/write_part.hpp"
+#include "torchrt/recovery/host_memory.hpp"
 
 namespace espalier::torchrt {
 
 namespace {
 
-// The thread is detached, so that a rank that must leave now does not wait for a disk.
-std::future<void> in_background(std::function<void()> work) {
-  std::packaged_task<void()> task(std::move(work));
-  std::future<void> result = task.get_future();
-  std::thread(std::move(task)).detach();
-  return result;
-}
+// Two copies of the state in host memory: that of a thread that is stuck, and that of the attempt under way.
+constexpr std::size_t kMostStuck = 1;
+constexpr int kMostDoubled = 2;
+constexpr std::chrono::milliseconds kSettles{50};  // between two votes of ranks that only wait
 
 double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::int64_t bytes_of(const Snapshot& snapshot) {
+  std::size_t floats = 0;
+  for (const SnapshotPart& part : snapshot.memory) floats += part.count;
+  return static_cast<std::int64_t>(floats * sizeof(float));
 }
 
 }  // namespace
@@ -48,6 +61,7 @@ bool CheckpointSaver::due(std::int64_t step) const {
 void CheckpointSaver::boundary(std::int64_t step, const std::function<void(Snapshot&)>& snapshot) {
   if (!due(step) && !(wanted_ && agreement_.phase() == CheckpointPhase::idle)) return;
   if (agreement_.phase() != CheckpointPhase::idle) {
+    if (told_ > 0) return tell_stuck("it is waited for");
     if (setting_.rank == 0 && step != setting_.config->training.steps)
       setting_.tell("checkpoint of step " + std::to_string(step) + ": left out, that of step " +
                     std::to_string(agreement_.step()) + " is still being written; raise checkpoint.every");
@@ -61,36 +75,90 @@ void CheckpointSaver::begin(std::int64_t step, const std::function<void(Snapshot
   begun_ = setting_.time();
   agreement_.begin(step);
   result_ = {};
+  if (!has_room()) {
+    result_ = {1, 1};
+    return;
+  }
   if (!copy_) copy_ = std::make_shared<Snapshot>();
   snapshot(*copy_);
-  const std::string folder = unfinished_folder(setting_.config->checkpoint.directory, step, setting_.generation);
-  work_ = in_background([folder, copy = copy_, rank = setting_.rank] { write_part(folder, rank, *copy); });
+  told_ = 0;
+  work_.start("writing " + folder() + "/" + part_file(setting_.rank), setting_.time(),
+              [folder = folder(), copy = copy_, rank = setting_.rank](WriteProgress& progress) {
+                write_part(folder, rank, *copy, progress);
+              });
+}
+
+// Once more than kMostStuck threads are stuck this rank writes nothing, and the checkpoint fails on all ranks.
+bool CheckpointSaver::has_room() {
+  std::erase_if(stuck_, [](const BackgroundWork& one) { return one.ended(); });
+  if (stuck_.empty() || copy_) return true;  // with `copy_` there is memory already
+  const bool few = stuck_.size() <= kMostStuck;
+  if (few && free_host_memory() > 2 * stuck_bytes_) return true;
+  setting_.tell(of_step() + "rank " + std::to_string(setting_.rank) + " on " + host_name() + " still waits for " +
+                stuck_.back().what() + " of an attempt before" +
+                (few ? ", and its host has no memory for another copy of the state" : "") +
+                "; no checkpoint is written until that has ended; look at the file system of checkpoint.directory; " +
+                last_good());
+  return false;
 }
 
 CheckpointVote CheckpointSaver::vote() {
-  if (work_.valid() && work_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) conclude();
+  watch();
   CheckpointVote vote = result_;
   vote.asked = std::exchange(asked_, false) || (setting_.rank == 0 && is_time()) ? 1 : 0;
   return vote;
 }
 
+double CheckpointSaver::limit() const {
+  const double patience = std::chrono::duration<double>(setting_.patience).count();
+  return std::max(patience, 3 * lasted_) * (1 << std::min(given_up_, kMostDoubled));
+}
+
+void CheckpointSaver::watch() {
+  if (!work_.under_way()) return;
+  if (work_.ended()) return conclude();
+  const double now = setting_.time();
+  if (work_.stands_still(now) < limit()) {
+    told_ = 0;
+    return;
+  }
+  if (agreement_.phase() != CheckpointPhase::committing || settling_) return give_up();
+  // Told again when another checkpoint would be due by time. One that is due by its step is told in boundary().
+  const double again = std::max(limit(), 60 * setting_.config->checkpoint.minutes);
+  if (told_ == 0 || now - told_ >= again) tell_stuck("it is waited for");
+}
+
+void CheckpointSaver::tell_stuck(const std::string& then) {
+  told_ = setting_.time();
+  setting_.tell(of_step() + "rank " + std::to_string(setting_.rank) + " on " + host_name() + " has not finished " +
+                work_.what() + " and has got no further for " + std::to_string(std::lround(work_.stands_still(told_))) +
+                " s; " + then + "; look at the file system of checkpoint.directory; " + last_good());
+}
+
 void CheckpointSaver::conclude() {
   result_.done = 1;
   try {
-    work_.get();
+    work_.take();
   } catch (const std::exception& problem) {
     result_.failed = 1;
-    setting_.tell("checkpoint of step " + std::to_string(agreement_.step()) + ": " + problem.what() +
-                  "; training goes on, " + last_good());
+    setting_.tell(of_step() + problem.what() + "; training goes on, " + last_good());
   }
 }
 
+// A thread that writes a part, or that clears up, only touches the folder of its own attempt, so it may go on.
 void CheckpointSaver::give_up() {
+  tell_stuck("it is given up, and the next one that is due is tried");
+  work_.give_up();
+  if (agreement_.phase() == CheckpointPhase::writing) {
+    ++given_up_;
+    stuck_bytes_ = bytes_of(*copy_);
+    stuck_.push_back(std::move(work_));
+    copy_.reset();  // the thread may still read the copy
+  } else if (agreement_.phase() == CheckpointPhase::committing) {
+    spared_.push_back(folder());
+  }
   work_ = {};
-  copy_.reset();  // the thread may still read the copy
   result_ = {1, 1};
-  setting_.tell("checkpoint of step " + std::to_string(agreement_.step()) + ": " +
-                setting_.config->checkpoint.directory + " does not answer; " + last_good());
 }
 
 std::string CheckpointSaver::last_good() const {
@@ -104,11 +172,19 @@ void CheckpointSaver::agreed(const CheckpointVote& sum) {
   agreement_.advance(sum);
   if (agreement_.phase() == before) return;
   result_ = {};
+  told_ = 0;
   if (agreement_.committed()) {
     setting_.last_good = agreement_.step();
     std::erase(setting_.damaged, agreement_.step());
+    lasted_ = setting_.time() - begun_;
+    given_up_ = 0;
   }
   if (setting_.rank == 0) work();
+  if (before == CheckpointPhase::clearing) ++attempt_;
+}
+
+std::string CheckpointSaver::folder() const {
+  return unfinished_folder(setting_.config->checkpoint.directory, agreement_.step(), setting_.generation, attempt_);
 }
 
 void CheckpointSaver::work() {
@@ -120,26 +196,35 @@ void CheckpointSaver::work() {
     manifest.step = step;
     manifest.samples = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(config.training.global_batch);
     manifest.facts = checkpoint_facts(config);
-    work_ = in_background([=, generation = setting_.generation, ranks = setting_.ranks, keep = config.checkpoint.keep,
-                           damaged = setting_.damaged, tell = setting_.tell] {
-      commit_checkpoint(unfinished_folder(directory, step, generation), checkpoint_folder(directory, step), ranks,
-                        manifest);
-      try {
-        prune_checkpoints(directory, step, keep, damaged);
-      } catch (const Error& problem) {  // the checkpoint itself is good
-        tell(problem.what());
-      }
-    });
+    work_.start("writing " + folder() + "/" + kManifestFile, setting_.time(),
+                [=, folder = folder(), ranks = setting_.ranks, keep = config.checkpoint.keep,
+                 damaged = setting_.damaged, spared = spared_, tell = setting_.tell](WriteProgress& progress) {
+                  commit_checkpoint(folder, checkpoint_folder(directory, step), ranks, manifest, progress);
+                  try {
+                    prune_checkpoints(directory, step, keep, damaged, spared);
+                  } catch (const Error& problem) {  // the checkpoint itself is good
+                    tell(problem.what());
+                  }
+                });
   } else if (agreement_.phase() == CheckpointPhase::clearing) {
-    work_ = in_background([directory] { remove_unfinished(directory); });
+    if (!spared_.empty() && spared_.back() == folder()) {
+      result_ = {1, 0};
+      return;
+    }
+    work_.start("removing " + folder(), setting_.time(),
+                [folder = folder()](WriteProgress&) { remove_checkpoint(folder); });
   }
 }
 
-void CheckpointSaver::settle(const std::function<CheckpointVote(const CheckpointVote&)>& sum) {
+void CheckpointSaver::settle(const std::function<CheckpointVote(const CheckpointVote&)>& sum,
+                             const std::function<void()>& waits) {
+  settling_ = true;
   while (agreement_.phase() != CheckpointPhase::idle) {
-    if (work_.valid() && work_.wait_for(setting_.patience) != std::future_status::ready) give_up();
+    if (work_.under_way()) work_.ended(kSettles);
     agreed(sum(vote()));
+    if (waits) waits();
   }
+  settling_ = false;
 }
 
 }  // namespace espalier::torchrt

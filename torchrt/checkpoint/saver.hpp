@@ -4,13 +4,13 @@
 
 #include <chrono>
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "torchrt/checkpoint/agreement.hpp"
+#include "torchrt/checkpoint/background_work.hpp"
 #include "torchrt/checkpoint/snapshot.hpp"
 #include "torchrt/config.hpp"
 
@@ -19,6 +19,11 @@ namespace espalier::torchrt {
 // Every rank has a saver and calls the same methods at the same steps. Failures while writing are
 // reported to `tell`, never thrown: training goes on, and the last good checkpoint stays. The
 // methods are for one thread; the saver has its own thread for writing.
+//
+// A disk may not answer. A rank whose write stands still gives the attempt up: all ranks see it as
+// failed, and the next checkpoint that is due is tried in a folder of its own. The thread that is
+// stuck keeps its copy of the state, so a rank has at most two of them. A commit that stands still
+// is only told: it may name the folder at any moment, so nobody may touch that meanwhile.
 class CheckpointSaver {
  public:
   struct Setting {
@@ -28,7 +33,8 @@ class CheckpointSaver {
     std::optional<std::int64_t> last_good;         // step of the newest good checkpoint on disk
     std::vector<std::int64_t> damaged;             // steps of the refused checkpoints on disk
     std::function<void(const std::string&)> tell;  // called from any thread
-    // How long settle() waits for a disk.
+    // How long a write may stand still, or three times the time of the last checkpoint if that is longer. It doubles
+    // with each attempt that is given up, twice at most: a disk may be slow.
     std::chrono::milliseconds patience = std::chrono::minutes(30);
     double age = 0;                     // seconds since the newest checkpoint on disk was written; 0: there is none
     std::function<double()> time = {};  // seconds of a clock that is never set back; empty: the system's
@@ -52,9 +58,10 @@ class CheckpointSaver {
   // Begins a checkpoint, due or not. No other checkpoint may be under way.
   void begin(std::int64_t step, const std::function<void(Snapshot&)>& snapshot);
 
-  // Waits until no checkpoint is under way. Work that takes longer than `patience` counts as
-  // failed. `sum` adds up the ranks' votes. Collective.
-  void settle(const std::function<CheckpointVote(const CheckpointVote&)>& sum);
+  // Waits until no checkpoint is under way. Work that stands still counts as failed, a commit as
+  // well. `sum` adds up the ranks' votes. `waits` is called several times a second meanwhile.
+  // Collective.
+  void settle(const std::function<CheckpointVote(const CheckpointVote&)>& sum, const std::function<void()>& waits = {});
   // True when `step` is due for a checkpoint but its checkpoint is not on disk. The answer is the
   // same on all ranks once no checkpoint is under way.
   bool last_is_missing(std::int64_t step) const { return due(step) && !has(step); }
@@ -65,15 +72,29 @@ class CheckpointSaver {
   bool due(std::int64_t step) const;
   bool is_time() const;  // checkpoint.minutes have passed
   void work();           // starts this rank's work of the new phase
+  void watch();          // takes the result of finished work, or gives up what stands still
   void conclude();       // takes the result of finished work
   void give_up();        // no longer waits for the work; its thread goes on
+  bool has_room();       // for another copy of the state, beside those of threads that are stuck
+  void tell_stuck(const std::string& then);
+  double limit() const;  // how long work may stand still, in seconds
+  std::string of_step() const { return "checkpoint of step " + std::to_string(agreement_.step()) + ": "; }
+  std::string folder() const;  // of the attempt under way
   std::string last_good() const;
 
   Setting setting_;
   CheckpointAgreement agreement_;
   // Shared with the writing thread; changed only when no checkpoint is under way.
   std::shared_ptr<Snapshot> copy_;
-  std::future<void> work_;
+  BackgroundWork work_;
+  std::vector<BackgroundWork> stuck_;  // writes that were given up
+  std::vector<std::string> spared_;    // folders of commits that were given up
+  int attempt_ = 0;                    // the same on all ranks: goes up with each checkpoint that failed
+  std::int64_t stuck_bytes_ = 0;       // of the copy that the newest of them reads
+  int given_up_ = 0;                   // by this rank, since the last good checkpoint
+  bool settling_ = false;
+  double told_ = 0;        // when this work was last told to stand still; 0: it was not
+  double lasted_ = 0;      // seconds from beginning to end of the last good checkpoint
   CheckpointVote result_;  // of the finished work
   double begun_ = 0;       // when the newest checkpoint was begun, by setting_.time
   bool asked_ = false;     // this rank asked for a checkpoint

@@ -1,5 +1,6 @@
 #include "torchrt/checkpoint/write_part.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -16,6 +17,8 @@ namespace espalier::torchrt {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kPiece = std::size_t{64} << 20;  // a slow disk writes one within seconds
 
 std::string read_text(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
@@ -49,10 +52,11 @@ void remove_others(const std::string& folder, const std::set<std::string>& files
 
 }  // namespace
 
-void write_part(const std::string& folder, int rank, const Snapshot& snapshot) {
+void write_part(const std::string& folder, int rank, const Snapshot& snapshot, WriteProgress& progress) {
   std::error_code problem;
   fs::create_directories(folder, problem);
   check(problem, folder, "made");
+  progress.next();
   std::vector<TensorToStore> tensors;
   Manifest part;
   for (const SnapshotSlice& slice : snapshot.slices) {
@@ -65,23 +69,36 @@ void write_part(const std::string& folder, int rank, const Snapshot& snapshot) {
         .push_back({part_file(rank), tensor.name, slice.rows, slice.columns, slice.elements,
                     checksum(slice.values, tensor.bytes())});
     tensors.push_back(std::move(tensor));
+    progress.next();
   }
   SafetensorsWriter writer(folder + "/" + part_file(rank), tensors);
-  for (const SnapshotSlice& slice : snapshot.slices)
-    writer.append(std::as_bytes(std::span(slice.values, static_cast<std::size_t>(slice.elements.count))));
+  progress.next();
+  for (const SnapshotSlice& slice : snapshot.slices) {
+    auto left = std::as_bytes(std::span(slice.values, static_cast<std::size_t>(slice.elements.count)));
+    while (!left.empty()) {
+      const auto piece = left.first(std::min(left.size(), kPiece));
+      writer.append(piece);
+      progress.next();
+      left = left.subspan(piece.size());
+    }
+  }
   writer.finish();
+  progress.next();
   write_whole_file(folder + "/" + part_manifest(rank), to_text(part));
 }
 
-void commit_checkpoint(const std::string& unfinished, const std::string& whole, int ranks, Manifest manifest) {
+void commit_checkpoint(const std::string& unfinished, const std::string& whole, int ranks, Manifest manifest,
+                       WriteProgress& progress) {
   for (int rank = 0; rank < ranks; ++rank) {
     const std::string path = unfinished + "/" + part_manifest(rank);
     merge(manifest, manifest_from(read_text(path), path));
+    progress.next();
   }
   check_complete(manifest, unfinished);
   write_whole_file(unfinished + "/" + kManifestFile, to_text(manifest));
   remove_others(unfinished, named_files(manifest));
   sync_directory(unfinished);
+  progress.next();
   // A folder cannot be renamed onto one that is not empty. Between the two renames only the older
   // checkpoints are good. No good checkpoint is lost: `whole` was refused, or training would not
   // have come to this step again.
