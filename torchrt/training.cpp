@@ -40,18 +40,24 @@ void Training::tell(const std::string& what) const {
   std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
 }
 
+RankSum Training::ranks() {
+  return {world_.rank(), world_.size(), [this](double value) {
+            world_.sum({&value, 1});
+            return value;
+          }};
+}
+
 std::int64_t Training::start() {
-  const RankSum ranks{world_.rank(), world_.size(), [this](double value) {
-                        world_.sum({&value, 1});
-                        return value;
-                      }};
   Resumption found;
   try {
-    found = find_resumption(config_, ranks, [this](const std::string& what) { tell(what); });
+    found = find_resumption(config_, ranks(), [this](const std::string& what) { tell(what); });
   } catch (const Error& problem) {
     throw AgreedError(problem.what());
   }
   fill(found.checkpoint.get());
+  // Only now: where none is good training does not start, and all keep their names.
+  if (world_.rank() == 0)
+    set_aside(config_.checkpoint.directory, found.damaged, [this](const std::string& what) { tell(what); });
   if (found.checkpoint && world_.rank() == 0)
     tell("resumes after step " + std::to_string(found.step()) + ", from " + found.checkpoint->folder());
   make_saver(found.checkpoint ? std::optional(found.step()) : std::nullopt, found.damaged);
@@ -78,13 +84,11 @@ void Training::fill(CheckpointReader* checkpoint) {
   }
 }
 
-void Training::take_over() {
-  std::optional<std::int64_t> last_good;
-  if (!config_.checkpoint.directory.empty()) {
-    const std::vector<std::int64_t> steps = checkpoint_steps(config_.checkpoint.directory);
-    if (!steps.empty()) last_good = steps.front();
-  }
-  make_saver(last_good, {});
+void Training::take_over(const std::vector<std::int64_t>& damaged) {
+  std::int64_t newest = -1;
+  if (!config_.checkpoint.directory.empty())
+    newest = newest_checkpoint(config_.checkpoint.directory, INT64_MAX, ranks(), damaged);
+  make_saver(newest >= 0 ? std::optional(newest) : std::nullopt, damaged);
 }
 
 void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged) {
@@ -113,13 +117,13 @@ void Training::open_metrics(std::optional<std::int64_t> done) {
   if (setting.peak_flops == 0) setting.peak_flops = config_.device.gflops * 1e9;
   if (setting.peak_flops == 0) setting.peak_flops = peak_flops(device_.name(), config_.training.dtype);
   metrics_.emplace(config_, std::move(setting), done);
+  if (!config_.profile.path.empty())
+    profiles_.emplace("profile.path", config_.profile.path,
+                      generation_ == 0 ? LineFile::Absent::is_error : LineFile::Absent::is_told);
 }
 
 void Training::copy_state(Snapshot& snapshot) {
   std::vector<UnitState> units;
-  if (!config_.profile.path.empty())
-    profiles_.emplace("profile.path", config_.profile.path,
-                      generation_ == 0 ? LineFile::Absent::is_error : LineFile::Absent::is_told);
   for (const int unit : state_.units())
     units.push_back({&state_.spec(unit), state_.state_layout(unit), state_.allocation(unit).data()});
   take_snapshot(units, state_.self(), device_, snapshot);
@@ -148,16 +152,16 @@ StepReport Training::step(std::int64_t step, const std::function<bool()>& stop, 
     metrics_->record(record);
   }
   saver_->boundary(step, [this](Snapshot& snapshot) { copy_state(snapshot); });
+  return report;
+}
+
+void Training::after_step(std::int64_t step) {
   if (config_.data.validate_every > 0 && (step % config_.data.validate_every == 0 || step == config_.training.steps))
     validate(step);
 }
 
 void Training::validate(std::int64_t step) {
   const Clock::time_point begin = Clock::now();
-  return report;
-}
-
-void Training::after_step(std::int64_t step) {
   const double loss = state_.executor().evaluate(*validation_, config_.data.validation_samples, progress_);
   if (metrics_) metrics_->record_validation(step, loss, seconds_since(begin));
 }

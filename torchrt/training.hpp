@@ -34,14 +34,15 @@ class Training {
   // Collective. Throws AgreedError on all ranks together. Throws Error on this rank alone; no
   // collective call is left then.
   std::int64_t start();
-  // For a later generation. Its state comes from the generation before.
-  void take_over();
+  // For a later generation. Its state comes from the generation before. `damaged`: steps of checkpoints
+  // that were refused. Collective. Throws Error on all ranks.
+  void take_over(const std::vector<std::int64_t>& damaged = {});
   // For a state that is already the one after `step`, when only finish() is left to do.
   void stands_after(std::int64_t step) { done_ = step; }
-  // For rank 0, before the first step. `done`: as in Metrics.
   // For rank 0. `told` is called now and then while it works at what is no step: a validation, or the end of a
   // checkpoint that is waited for.
   void on_progress(std::function<void()> told) { progress_ = std::move(told); }
+  // For rank 0, before the first step. `done`: as in Metrics.
   void open_metrics(std::optional<std::int64_t> done);
   // For rank 0, after open_metrics(). Records a step of the generation before, if its record is
   // missing.
@@ -57,10 +58,10 @@ class Training {
   // Collective. `stop` is asked once, late in the step: was this rank asked to stop after it?
   // `kept` gives Vote::kept.
   StepReport step(std::int64_t step, const std::function<bool()>& stop, const std::function<bool()>& kept);
-  // A hand-off through the disk. save() puts the state, which is the one after `step`, into a
   // What is due after `step`, once step() has returned and the step has been told to the launcher: a validation, which
   // may take longer than a step may. Collective.
   void after_step(std::int64_t step);
+  // A hand-off through the disk. save() puts the state, which is the one after `step`, into a
   // checkpoint. It returns false on all ranks when that failed. load() gives the units of `state`,
   // which have memory, their values from the checkpoint. It throws Error on this rank alone. Both
   // are collective.
@@ -76,6 +77,7 @@ class Training {
   void fill(CheckpointReader* checkpoint);
   void make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged);
   void validate(std::int64_t step);
+  RankSum ranks();
   void settle();
   void copy_state(Snapshot& snapshot);
   CheckpointVote sum(const CheckpointVote& vote);
@@ -90,11 +92,10 @@ class Training {
   std::optional<Data> validation_;
   std::optional<CheckpointSaver> saver_;
   std::optional<Metrics> metrics_;
-  std::int64_t done_ = 0;  // the last finished step, here or before
-  Profiler profiler_;
   std::optional<LineFile> profiles_;  // on rank 0
   std::function<void()> progress_;
-  std::function<void()> progress_;
+  std::int64_t done_ = 0;  // the last finished step, here or before
+  Profiler profiler_;
 };
 
 }  // namespace espalier::torchrt

@@ -101,7 +101,7 @@ class Worker {
       arrival_ = std::make_unique<Arrival>(*state_, world_, *device_, source_->plan, jobs_, addresses());
     if (arrival_) {
       arrival_->prepare();
-      training_->take_over();
+      training_->take_over(recovery_ ? recovery_->damaged() : std::vector<std::int64_t>());
     } else {
       for (const int unit : state_->units()) state_->allocate(unit);
       if (by_disk()) training_->take_over();

@@ -116,7 +116,8 @@ PY
   grep -q 'checkpoint kept/step-8: is damaged: file rank-1.safetensors: tensor .*: its checksum differs; the one before is tried' resumed.err
   grep -q 'resumes after step 4' resumed.err
   same_weights resumed.log
-  [ -e kept/step-8/manifest.json ]
+  grep -q 'checkpoint kept/step-8: is damaged, and was renamed to kept/step-8.damaged' resumed.err
+  [ ! -e kept/step-8.damaged ] # good ones are newer
   [ -e kept/step-12/manifest.json ] # written anew
   ranks 1 "${saving[@]}" 2> again.err
   [ "$(grep -c damaged again.err)" = 0 ]

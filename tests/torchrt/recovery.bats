@@ -154,3 +154,20 @@ replicas() { plan 8:1@a/0,1@b/0; }
   losses_as_alone
   acts 'len(acts) == 8 and all(act["from"] in ("generation", "snapshot") for act in acts)'
 }
+
+@test "a damaged checkpoint does not hide newer copies in memory, and is set aside" {
+  script "$(plan 4:2@a/0 4:2@b/0)" 25 "$(two)" '{"lose": ["b"]}' > script.json
+  rm -rf saved
+  forget_plays
+  play --set recovery.snapshot_steps=10 --set checkpoint.directory=saved --set checkpoint.every=100000 --set device.gflops=2 \
+    > play.log 2>&1 3>&- &
+  trains_past 3
+  mkdir -p saved/step-24 # without a manifest; newer than the snapshot of step 20
+  wait $! || { cat play.log; return 1; }
+  cat play.log
+  losses_as_alone
+  acts 'acts[0]["from"] == "snapshot" and acts[0]["step"] == 20'
+  [ -d saved/step-24.damaged ]
+  grep -q 'checkpoint saved/step-24: is partial: .*; what else is left is looked at' play.log
+  grep -q 'checkpoint saved/step-24: is damaged, and was renamed to saved/step-24.damaged' play.log
+}

@@ -168,3 +168,48 @@ TEST_CASE("an empty or missing directory starts at the beginning") {
   config.checkpoint.directory.clear();
   CHECK_FALSE(find_resumption(config, alone, silent).checkpoint);
 }
+
+TEST_CASE("a damaged checkpoint that is set aside does not count, and a good one of its step can be written") {
+  Checkpoints checkpoints;
+  std::filesystem::remove(checkpoints.newest("rank-0.safetensors"));
+  const Resumption found = checkpoints.find();
+  std::string said;
+  set_aside(checkpoints.folder(), found.damaged, [&](const std::string& what) { said += what + "\n"; });
+  const std::string folder = checkpoint_folder(checkpoints.folder(), 20);
+  CHECK(said == "checkpoint " + folder + ": is damaged, and was renamed to " + folder + ".damaged\n");
+  CHECK(checkpoint_steps(checkpoints.folder()) == std::vector<std::int64_t>{10});
+  CHECK(std::filesystem::exists(folder + ".damaged/manifest.json"));
+  write_checkpoint(checkpoints.config, kTwoStages, 20);
+  CHECK(checkpoints.find().step() == 20);
+  CHECK(checkpoints.said.empty());
+
+  // Once more, beside the first one; and both go with the next good checkpoint, as what is unfinished does.
+  std::filesystem::remove(folder + "/manifest.json");
+  CHECK(set_aside_damaged(checkpoints.folder(), 20) == folder + ".damaged.2");
+  prune_checkpoints(checkpoints.folder(), 19, 2, {});
+  CHECK(std::filesystem::exists(folder + ".damaged"));
+  write_checkpoint(checkpoints.config, kTwoStages, 30);
+  prune_checkpoints(checkpoints.folder(), 30, 2, {});
+  CHECK_FALSE(std::filesystem::exists(folder + ".damaged"));
+  CHECK_FALSE(std::filesystem::exists(folder + ".damaged.2"));
+  CHECK(checkpoint_steps(checkpoints.folder()) == std::vector<std::int64_t>{30, 10});
+}
+
+TEST_CASE("a damaged checkpoint that cannot be renamed is told, and counts as passed over") {
+  Checkpoints checkpoints;
+  std::string said;
+  set_aside(checkpoints.folder(), {25}, [&](const std::string& what) { said += what; });
+  CHECK(said.find("cannot be renamed to") != std::string::npos);
+  const RankSum alone{0, 1, [](double value) { return value; }};
+  CHECK(newest_checkpoint(checkpoints.folder(), INT64_MAX, alone) == 20);
+  CHECK(newest_checkpoint(checkpoints.folder(), INT64_MAX, alone, {20}) == 10);
+  CHECK(newest_checkpoint(checkpoints.folder(), 10, alone) == -1);
+  flip_byte(checkpoints.newest("rank-1.safetensors"),
+            std::filesystem::file_size(checkpoints.newest("rank-1.safetensors")) - 3);
+  said.clear();
+  const auto tell = [&](const std::string& what) { said += what; };
+  CHECK(is_good_checkpoint(checkpoints.config, 10, alone, tell, "; so"));
+  CHECK(said.empty());
+  CHECK_FALSE(is_good_checkpoint(checkpoints.config, 20, alone, tell, "; so"));
+  CHECK(said.find("its checksum differs; so") != std::string::npos);
+}

@@ -24,6 +24,22 @@ struct RankSum {
   std::function<double(double)> sum;  // sum of all ranks' numbers; collective
 };
 
+// The step of the newest checkpoint below `limit` by its name, but for the steps `passed_over`; -1: there is none. Only
+// rank 0 looks at the directory, so that all ranks get the same answer. Collective. Throws Error on all ranks.
+std::int64_t newest_checkpoint(const std::string& directory, std::int64_t limit, const RankSum& ranks,
+                               const std::vector<std::int64_t>& passed_over = {});
+
+// Whether the checkpoint of `step` is whole and its checksums are right; the same on all ranks. Each rank verifies its
+// share, and reports damage through `tell`, followed by `then`. One that disagrees with the configuration counts as
+// good: find_resumption() will say so. Collective.
+bool is_good_checkpoint(const Config& config, std::int64_t step, const RankSum& ranks,
+                        const std::function<void(const std::string&)>& tell, const std::string& then);
+
+// For rank 0: gives the refused checkpoints names under which they neither count nor are in the way of new ones of
+// their steps. Says so, or why it cannot; throws nothing.
+void set_aside(const std::string& directory, const std::vector<std::int64_t>& damaged,
+               const std::function<void(const std::string&)>& tell);
+
 // Returns the newest good checkpoint of config.checkpoint. Each rank verifies its share of the
 // files. A rank that finds a damaged or partial checkpoint reports it through `tell`; then the next
 // older checkpoint is tried. Collective. Throws Error on all ranks in three cases: the

@@ -1,7 +1,7 @@
 #include "torchrt/recovery/recover.hpp"
 
 #include "planner/core/error.hpp"
-#include "torchrt/checkpoint/folders.hpp"
+#include "torchrt/checkpoint/resume.hpp"
 #include "torchrt/device/cpu.hpp"
 #include "torchrt/recovery/recovery_plan.hpp"
 
@@ -9,21 +9,14 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Only rank 0 looks at the directory, so that all ranks get the same answer. A directory that
-// cannot be read counts as empty; resuming from it will report the reason.
-std::int64_t newest_checkpoint(const Config& config, World& world) {
-  double newest = 0;
-  if (world.rank() == 0) {
-    newest = -1;
-    try {
-      if (!config.checkpoint.directory.empty())
-        for (const std::int64_t step : checkpoint_steps(config.checkpoint.directory))
-          newest = std::max(newest, static_cast<double>(step));
-    } catch (const Error&) {
-    }
+// A directory that cannot be read counts as empty; resuming from it will report the reason.
+std::int64_t newest_by_name(const std::string& directory, std::int64_t limit, const RankSum& ranks) {
+  if (directory.empty()) return -1;
+  try {
+    return newest_checkpoint(directory, limit, ranks);
+  } catch (const Error&) {  // on all ranks
+    return -1;
   }
-  world.sum({&newest, 1});
-  return static_cast<std::int64_t>(newest);
 }
 
 }  // namespace
@@ -38,7 +31,27 @@ Recovery::Recovery(RankState& state, World& world, Device& device, const std::ve
     const GenerationLayout layout{make_layout(one.plan, state.config().model.blocks()), state.config().training.zero1};
     remains.push_back({layout, found.left(), found.untouched(), one.copies_only, one.until});
   }
-  choice_ = choose_source(remains, newest_checkpoint(state.config(), world));
+  choose(remains, tell);
+  if (world.rank() == 0) set_aside(state.config().checkpoint.directory, damaged_, tell);
+}
+
+// Whether the newest checkpoint is good is looked at only where copies in memory could serve in its place: to read it
+// takes long, and find_resumption() looks at what is read in the end.
+void Recovery::choose(const std::vector<Remains>& remains, const std::function<void(const std::string&)>& tell) {
+  const Config& config = state_.config();
+  const RankSum ranks{world_.rank(), world_.size(), [this](double value) {
+                        world_.sum({&value, 1});
+                        return value;
+                      }};
+  const bool copies = choose_source(remains, -1).origin == Origin::snapshot;
+  for (std::int64_t limit = INT64_MAX;;) {
+    const std::int64_t newest = newest_by_name(config.checkpoint.directory, limit, ranks);
+    choice_ = choose_source(remains, newest);
+    if (choice_.origin != Origin::checkpoint || !copies) return;
+    if (is_good_checkpoint(config, newest, ranks, tell, "; what else is left is looked at")) return;
+    damaged_.push_back(newest);
+    limit = newest;
+  }
 }
 
 std::unique_ptr<Arrival> Recovery::arrival(AddressOf address_of) const {
