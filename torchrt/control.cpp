@@ -69,7 +69,8 @@ void Control::progress() {
 wire::Frame Control::next(const std::string& what, Milliseconds timeout) {
   const std::optional<wire::Frame> frame = client_.receive(timeout);
   if (!frame)
-    throw Error("launcher: no `" + what + "` within " + std::to_string(timeout.count() / 1000) + " s; see its log");
+    throw Error("launcher: no `" + what + "` within " + std::to_string((timeout.count() + 500) / 1000) +
+                " s; see its log");
   if (frame->type == wire::Exit::type) throw LeaveNow{};
   return *frame;
 }

@@ -42,6 +42,7 @@ echo unset OF_THE_USER" -n1 --mem=500 -w n3
   first=$(squeue -h -j "$base" -o %N)
   finish far
   wait_for 120 "A runs on 6 GPUs" runs_on A 6
+  wait_for 60 "A is held, so that it keeps its extensions" espalier hold "$A"
   wait_for 60 "A does 10 steps there" stepped_past A $(($(step_of A) + 10))
   cat "$BOX/home/runs" "$BOX/home/seen"
   extensions=$(extensions_of "$A")

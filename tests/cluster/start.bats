@@ -196,6 +196,14 @@ one_is_measured() { # TRAIN-ARGUMENT...
   leaves_nothing
 }
 
+@test "a rank knows for how long to wait for its launcher: longer than the site's own limits" {
+  run as_user srun -n1 --elastic=1:2 --gres=gpu:1 bash -c 'echo "patience $ESPALIER_PATIENCE"'
+  echo "$output"
+  [ "$status" -eq 0 ]
+  # Two starts of 60 s, three steps of 600 s and 5 s, and a minute: launch.start_seconds and launch.hang_seconds as they are.
+  grep -qx "patience 1985" <<< "$output"
+}
+
 @test "a rank has the soft limits of its submitter, though the launcher beside it raises its own" {
   run as_user bash -c 'ulimit -Sn 1000; exec srun -n1 --elastic=1:2 --gres=gpu:1 bash -c "ulimit -Sn"'
   echo "$output"

@@ -170,11 +170,11 @@ class Frames(unittest.TestCase):
 class Telling(unittest.TestCase):
     """What the training's thread tells is sent by another one."""
 
-    def control(self, send, heartbeat=0.0):
+    def control(self, send, heartbeat=0.0, **more):
         from espalier import _control
         made = types.SimpleNamespace(send=send, receive=lambda: threading.Event().wait())
         with unittest.mock.patch.object(_control, "Channel", lambda *_: made):
-            control = _control.Control("none:1", "", heartbeat)
+            control = _control.Control("none:1", "", heartbeat, **more)
         control.hello(rank=0)
         return control
 
@@ -193,6 +193,13 @@ class Telling(unittest.TestCase):
         self.assertEqual(before[-1], (50, "switched"))
         self.assertGreater(len(sent), len(before))
         control.farewell()
+
+    def test_a_launcher_is_waited_for_as_long_as_it_said_and_not_for_ever(self):
+        control, begun = self.control(lambda _: None, patience=0.3), time.monotonic()
+        with self.assertRaisesRegex(_channel.ChannelError, "launcher: no `commit` within 0 s; see its log"):
+            control.expect("commit")
+        self.assertGreaterEqual(time.monotonic() - begun, 0.3)
+        self.assertLess(time.monotonic() - begun, 60)
 
     def test_who_tells_its_last_words_waits_until_they_are_sent_and_not_for_ever(self):
         from espalier import _control

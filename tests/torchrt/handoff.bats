@@ -153,6 +153,12 @@ play_checked() { play --checksum "$@" > play.log 2>&1 || { cat play.log; return 
   same_weights 1
 }
 
+@test "a launcher that says nothing is given up after ESPALIER_PATIENCE seconds, and the old generation trains on" {
+  script "$(two)" 3 "$(four)" '{"abort": "fails", "late_ms": 300000}' > script.json
+  ESPALIER_PATIENCE=15 play --set device.gflops=0.05
+  acts 'acts[0]["message"] == "launcher: no `load` within 15 s; see its log"'
+}
+
 # Acts in which state may be sent early, for SECONDS; and the old ones are asked to switch MS after the new ones are ready.
 early() { # SECONDS:MS...: of each act; the last stands for all that follow
   python3 -c 'import json, sys

@@ -15,10 +15,12 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
-@test "state: its memory, what is handed over and to whom, and bad input" {
-  run "$python" tests/python/test_state.py
-  echo "$output"
-  [ "$status" -eq 0 ]
+@test "state: its memory, what is handed over and to whom, its parts, the order of the data, and bad input" {
+  for part in test_state test_shards test_data; do
+    run "$python" tests/python/$part.py
+    echo "$output"
+    [ "$status" -eq 0 ]
+  done
 }
 
 @test "a state that lives in shared memory: its pages are handed over, whoever is killed, forks or goes on; children have no sockets" {

@@ -334,14 +334,15 @@ TEST_CASE("all ranks must be done before anything is committed, and one failure 
 
 namespace {
 
-// A rank alone whose write of the checkpoint of step 10 stands still until release(), by a clock that the test sets.
+// A rank alone whose write of a file of the checkpoint of step 10 stands still until release(), by a clock that the
+// test sets.
 class StuckRank {
  public:
-  StuckRank() {
+  explicit StuckRank(const std::string& file = part_file(0)) {
     // A process that opens a pipe for writing waits for a reader. The second name lets the test release the thread.
     std::filesystem::create_directories(unfinished);
-    REQUIRE(::mkfifo((unfinished + "/" + part_file(0)).c_str(), 0600) == 0);
-    REQUIRE(::link((unfinished + "/" + part_file(0)).c_str(), other_.c_str()) == 0);
+    REQUIRE(::mkfifo((unfinished + "/" + file).c_str(), 0600) == 0);
+    REQUIRE(::link((unfinished + "/" + file).c_str(), other_.c_str()) == 0);
   }
   ~StuckRank() { release(); }
   CheckpointSaver::Setting setting() {
@@ -428,6 +429,42 @@ TEST_CASE(
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   CHECK(checkpoint_steps(rank.directory) == std::vector<std::int64_t>{20, 10});
   CHECK(entries(rank.directory) == 2);
+}
+
+TEST_CASE("a commit that stands still beside training is told, again when one is due, and waited for") {
+  StuckRank rank(kManifestFile);
+  CheckpointSaver saver(rank.setting());
+  const auto none = [](Snapshot&) {};
+  saver.boundary(10, none);
+  const std::string part = rank.unfinished + "/" + part_manifest(0);
+  REQUIRE(StuckRank::until(saver, [&] { return std::filesystem::exists(part); }));
+  // The part is written, the ranks agree, and the thread waits for the pipe: time stands still until then.
+  for (int i = 0; i < 100; ++i) {
+    saver.agreed(saver.vote());
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  CHECK(rank.said.empty());
+  rank.now += 1801;
+  saver.agreed(saver.vote());
+  const std::string words = "checkpoint of step 10: rank 0 on " + host() + " has not finished writing " +
+                            rank.unfinished + "/" + kManifestFile +
+                            " and has got no further for 1801 s; it is waited for; look at the file system of "
+                            "checkpoint.directory; there is no good checkpoint yet\n";
+  CHECK(rank.said == words);
+  saver.agreed(saver.vote());
+  CHECK(rank.said == words);  // not at each step
+  rank.said.clear();
+  saver.boundary(20, none);
+  CHECK(rank.said.find("step 10: rank 0 on " + host() + " has not finished writing") != std::string::npos);
+  CHECK(checkpoint_steps(rank.directory).empty());
+  CHECK(std::filesystem::exists(rank.unfinished));  // nobody touches it meanwhile
+
+  rank.release();
+  for (const std::int64_t step : {30, 40}) {  // a pipe cannot be synced, so the commit fails; the next one is good
+    saver.boundary(step, none);
+    if (StuckRank::until(saver, [&] { return saver.has(step); })) break;
+  }
+  CHECK(checkpoint_steps(rank.directory).size() == 1);
 }
 
 TEST_CASE("a disk that does not answer is given up, and the training can end") {
