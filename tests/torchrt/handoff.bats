@@ -155,7 +155,7 @@ play_checked() { play --checksum "$@" > play.log 2>&1 || { cat play.log; return 
 
 @test "a launcher that says nothing is given up after ESPALIER_PATIENCE seconds, and the old generation trains on" {
   script "$(two)" 3 "$(four)" '{"abort": "fails", "late_ms": 300000}' > script.json
-  ESPALIER_PATIENCE=15 play --set device.gflops=0.05
+  ESPALIER_PATIENCE=15 play --set device.gflops=1
   acts 'acts[0]["message"] == "launcher: no `load` within 15 s; see its log"'
 }
 
