@@ -25,10 +25,12 @@ ExtensionNotices::ExtensionNotices(wire::Loop& loop, BlockingThread& slurm, cons
 // and their report may be lost.
 void ExtensionNotices::watch() {
   std::erase_if(notices_, [this](const auto& entry) { return !jobs_.all().contains(entry.first); });
-  for (const auto& [id, job] : jobs_.all()) {
-    if (!job.running || job.leaving || heard(id) || notices_[id].asked) continue;
+  std::vector<JobId> unheard;
+  for (const auto& [id, job] : jobs_.all())
+    if (job.running && !job.leaving && !heard(id) && !notices_[id].asked) unheard.push_back(id);
+  for (const JobId id : order_.next(unheard)) {
     notices_[id].asked = true;
-    slurm_.post([this, id = id]() -> std::function<void()> {
+    slurm_.post([this, id]() -> std::function<void()> {
       bool preempted = false;
       try {
         const auto seen = load_job(id);

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "launcher/process/blocking_thread.hpp"
+#include "launcher/slurm/asking_order.hpp"
 #include "launcher/slurm/extension_jobs.hpp"
 #include "planner/wire/loop.hpp"
 
@@ -42,7 +43,8 @@ class ExtensionNotices {
   const ExtensionJobs& jobs_;
   std::function<void(JobId)> told_;
   std::map<JobId, Notice> notices_;
-  int questions_ = 0;  // to Slurm: whether it takes others too. An answer to an older one is too late
+  AskingOrder order_{8};  // of the questions of one watch()
+  int questions_ = 0;     // to Slurm: whether it takes others too. An answer to an older one is too late
   wire::Watch watch_, gather_;
 };
 
