@@ -47,7 +47,7 @@ void PhaseDeadline::set(JobPhase phase, const Situation& now) {
 }
 
 void PhaseDeadline::give_up(int seconds, Event event, const char* what) {
-  timer_ = loop_.after(std::chrono::seconds(seconds), [this, seconds, event, what] {
+  timer_.start(std::chrono::seconds(seconds), [this, seconds, event, what] {
     callbacks_.over(event, std::string(what) + " within " + std::to_string(seconds) + " s");
   });
 }
@@ -55,10 +55,10 @@ void PhaseDeadline::give_up(int seconds, Event event, const char* what) {
 // Once all workers of the next generation are there they may read a checkpoint, which takes its time.
 void PhaseDeadline::wait_for_start(int seconds, Event event, const char* why) {
   const std::chrono::seconds start(seconds);
-  timer_ = loop_.after(start, [this, start, event, why] {
+  timer_.start(start, [this, start, event, why] {
     const std::chrono::seconds more = std::chrono::seconds(config_.hang_seconds) - start;
     if (!callbacks_.everyone_is_there() || more <= std::chrono::seconds(0)) return callbacks_.over(event, why);
-    timer_ = loop_.after(more, [this, event, why] { callbacks_.over(event, why); });
+    timer_.start(more, [this, event, why] { callbacks_.over(event, why); });
   });
 }
 

@@ -1,10 +1,11 @@
-// The time limit of the job's present phase.
+// The time limit of the job's present phase. Time in which Slurm has the job suspended does not count.
 #pragma once
 
 #include <functional>
 #include <string>
 
 #include "launcher/job/state_machine.hpp"
+#include "launcher/process/awake_timer.hpp"
 #include "planner/wire/config.hpp"
 #include "planner/wire/loop.hpp"
 
@@ -28,7 +29,7 @@ class PhaseDeadline {
 
   // Starts the time of `phase`.
   void set(JobPhase phase, const Situation& situation);
-  void reset() { timer_.reset(); }
+  void reset() { timer_.stop(); }
 
  private:
   void give_up(int seconds, Event event, const char* what);
@@ -37,7 +38,7 @@ class PhaseDeadline {
   wire::Loop& loop_;
   const wire::Config& config_;
   Callbacks callbacks_;
-  wire::Watch timer_;
+  AwakeTimer timer_{loop_};
 };
 
 }  // namespace espalier::launcher
