@@ -134,7 +134,7 @@ ControlSocket::Callbacks Launcher::of_socket() {
     if (world == nullptr)
       throw Error("worker: generation " + std::to_string(worker.hello.generation) + " is not running");
     training_.program.claim(worker.can);
-    world->adopt(connection, worker.hello, worker.can.in_place);
+    world->adopt(connection, worker.hello, worker.can);
   };
   on.extension_keeper = [this](const wire::ConnectionPtr& connection, const wire::KeeperHello& hello) {
     holding_.extensions.adopt(connection, hello);

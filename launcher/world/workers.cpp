@@ -10,12 +10,13 @@ void Workers::close() {
   for (auto& [rank, worker] : workers_) worker.connection->close();
 }
 
-void Workers::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello, bool in_place) {
+void Workers::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello, const wire::Capabilities& can) {
   const std::size_t size = places_.size();
   if (hello.rank < 0 || static_cast<std::size_t>(hello.rank) >= size)
     throw Error("worker: rank " + std::to_string(hello.rank) + " is not of a world of " + std::to_string(size));
-  if (!workers_.try_emplace(hello.rank, Worker{connection, hello.node, in_place}).second)
-    throw Error("worker: rank " + std::to_string(hello.rank) + " is connected already");
+  const auto [added, is_new] = workers_.try_emplace(hello.rank, Worker{connection, hello.node, can.in_place});
+  if (!is_new) throw Error("worker: rank " + std::to_string(hello.rank) + " is connected already");
+  added->second.may_miss = std::max(kMissedHeartbeats, can.missed_heartbeats);
 }
 
 void Workers::assign(const wire::Assign& assignment) {
@@ -48,7 +49,7 @@ void Workers::send_all(const wire::Frame& frame) const {
 std::vector<int> Workers::silent() {
   std::vector<int> ranks;
   for (auto& [rank, worker] : workers_)
-    if (worker.beats && !worker.done && ++worker.missed > kMissedHeartbeats) ranks.push_back(rank);
+    if (worker.beats && !worker.done && ++worker.missed > worker.may_miss) ranks.push_back(rank);
   return ranks;
 }
 

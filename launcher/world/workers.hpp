@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/wire/capabilities.hpp"
 #include "planner/wire/messages.hpp"
 #include "planner/wire/server.hpp"
 
@@ -14,14 +15,13 @@ namespace espalier::launcher {
 
 class Workers {
  public:
-  static constexpr int kMissedHeartbeats = 10;  // after which a worker is silent
+  static constexpr int kMissedHeartbeats = 10;  // after which a worker is silent, unless it has said more
 
   // `places`: by rank, the place of its GPU among those that it sees.
   explicit Workers(std::vector<int> places) : places_(std::move(places)) {}
 
-  // Takes over an authenticated worker's connection. `in_place`: as in its capabilities. Throws Error when the hello
-  // does not fit.
-  void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello, bool in_place);
+  // Takes over an authenticated worker's connection. Throws Error when the hello does not fit.
+  void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello, const wire::Capabilities& can);
   void assign(const wire::Assign& assignment);  // to those that are there and to those that come
   void give_assignment(int rank);               // nothing when there is none yet
   void send_all(const wire::Frame& frame) const;
@@ -44,13 +44,14 @@ class Workers {
   bool all_replan_in_place() const { return all(&Worker::in_place); }
   std::vector<int> ranks() const;
   const std::string& node(int rank) const { return workers_.at(rank).node; }
+  int may_miss(int rank) const { return workers_.at(rank).may_miss; }  // heartbeats
 
  private:
   struct Worker {
     wire::ConnectionPtr connection;
     std::string node;
     bool in_place = false, ready = false, done = false, told = false, beats = false;
-    int missed = 0;  // heartbeats
+    int may_miss = kMissedHeartbeats, missed = 0;  // heartbeats
   };
   bool all(bool Worker::*flag) const;
   const std::string& encoded_for(int place);  // the assignment as a frame; only while there is one

@@ -40,8 +40,8 @@ std::unique_ptr<Ranks> World::started(const WorldRequest& request, const StartRa
   return start(request, std::move(on));
 }
 
-void World::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello, bool in_place) {
-  workers_.adopt(connection, hello, in_place);
+void World::adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello, const wire::Capabilities& can) {
+  workers_.adopt(connection, hello, can);
   connection->on_frame = [this, rank = hello.rank](const wire::Frame& frame) { handle(rank, frame); };
   connection->on_closed = [this, rank = hello.rank](const std::string&) { closed(rank); };
   if (callbacks_.hello) callbacks_.hello(hello);
@@ -128,7 +128,7 @@ void World::beat() {
   if (lost_ || departure_.begun()) return;
   for (const int rank : workers_.silent()) {
     const std::string why = of_rank(rank, workers_.node(rank)) + " has been silent for " +
-                            std::to_string(Workers::kMissedHeartbeats) + " heartbeats";
+                            std::to_string(workers_.may_miss(rank)) + " heartbeats";
     evidence_.died(rank, why);
     lose(why);
   }

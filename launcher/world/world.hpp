@@ -50,9 +50,8 @@ class World {
   const LoadReports& loads() const { return loads_; }                   // after `loaded`
   std::int64_t boundary() const { return switch_answers_.boundary(); }  // after `standing` or `switched`
 
-  // Takes over an authenticated worker's connection. `in_place`: as in its capabilities. Throws Error when the hello
-  // does not fit.
-  void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello, bool in_place = false);
+  // Takes over an authenticated worker's connection. Throws Error when the hello does not fit.
+  void adopt(const wire::ConnectionPtr& connection, const wire::Hello& hello, const wire::Capabilities& can = {});
   void assign(const Plan& plan, std::optional<wire::Assign::Source> source, Accuracy accuracy);
   // Asks for a boundary. Each switch is answered once by every rank, also after a resume; `switched` is called when all
   // have answered the latest; `standing` before it where something leaves nodes.
@@ -67,7 +66,8 @@ class World {
   // program that does not speak the worker protocol has the same time. Only `gone` is called afterwards.
   void retire(wire::Loop::Milliseconds patience);
   void signal(int number) const { departure_.signal(number); }
-  // Once every heartbeat interval: a worker that sends heartbeats and was not heard for ten of them is lost.
+  // Once every heartbeat interval: a worker that sends heartbeats and was not heard for ten of them, or as many as it
+  // said, is lost.
   void beat();
 
  private:

@@ -10,7 +10,7 @@
 namespace espalier::wire {
 namespace {
 
-constexpr int kLongestStart = 3600, kMostUnit = 1024, kMostUnits = 16, kMostSamples = 1 << 20;
+constexpr int kLongestStart = 3600, kMostUnit = 1024, kMostUnits = 16, kMostSamples = 1 << 20, kMostMissed = 3600;
 constexpr std::size_t kLongestProgram = 128;
 
 void demand(const char* field, std::int64_t value, std::int64_t low, std::int64_t high) {
@@ -44,11 +44,13 @@ Capabilities capabilities_of(const Json& json) {
   fields.get_if_there("units", can.units);
   fields.get_if_there("start_seconds", can.start_seconds);
   fields.get_if_there("program", can.program);
+  fields.get_if_there("missed_heartbeats", can.missed_heartbeats);
   fields.get_if_there("in_place", can.in_place);
   fields.get_if_there("lists", can.lists);
   if (can.data_only) fields.get("global_batch", can.global_batch);
   demand("unit", unit, 1, kMostUnit);
   order_units(can.units, unit);
+  demand("missed_heartbeats", can.missed_heartbeats, 0, kMostMissed);
   demand("start_seconds", can.start_seconds, 0, kLongestStart);
   if (can.data_only) demand("global_batch", can.global_batch, 1, kMostSamples);
   if (can.program.size() > kLongestProgram)

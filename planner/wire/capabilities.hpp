@@ -21,6 +21,9 @@ struct Capabilities {
   bool in_place = false;  // it can go on with another plan that keeps its places, without another generation
   bool lists = false;     // with in_place: it takes the lists of a pipeline's schedule with a `switch`
   int start_seconds = 0;  // the program's own limit for the start of its workers, if the site's is shorter; 0: none
+  // So many missed heartbeats lose the generation, where that is more than ten; 0: ten do. A program whose heartbeats
+  // stop during a long call needs it.
+  int missed_heartbeats = 0;
   bool operator==(const Capabilities&) const = default;
 };
 

@@ -59,6 +59,37 @@ started_ahead() { # PATTERN COUNT: so many processes that were started ahead, wi
   python_goes_on_well
 }
 
+@test "a call that keeps the interpreter's lock for 15 s, so that no heartbeat comes, is no loss" {
+  cat > "$BOX/share/python/locking.py" <<'P'
+import ctypes
+
+import espalier
+run = espalier.join(global_batch=8, steps=20)
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+run.register(model=model, optimizer=optimizer)
+for step in run.steps():
+    loss = model(torch.ones(len(run.slice(step)), 4)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    run.report(loss)
+    if step == 5:
+        ctypes.PyDLL(None).sleep(15)  # as a PyDLL it does not let the lock go
+P
+  script=locking.py
+  A=$(pytorch A 2:2 -N1 -n1 --gres=gpu:2)
+  wait_for 300 "A ends" job_over "$A"
+  cat "$BOX/home/A.out"
+  [ "$(exit_code "$A")" = 0:0 ]
+  [ "$(grep -o 'generation [0-9]* starts' "$BOX/home/A.out")" = 'generation 0 starts' ]
+  refute grep silent "$BOX/home/A.out"
+}
+
 # bats test_tags=long:1
 @test "it grows to another node and gathers gradients in parts, and a job without a launcher is a plain one" {
   python_cast 2:6 --most 3

@@ -52,7 +52,9 @@ struct Job {
       hello.rank = rank;
       hello.node = "n1";
       ranks.push_back(std::make_shared<Line>());
-      generations.current()->adopt(ranks.back(), hello, rank < able);
+      wire::Capabilities can;
+      can.in_place = rank < able;
+      generations.current()->adopt(ranks.back(), hello, can);
     }
     change.emplace();
     change->decision.id = 5;

@@ -167,6 +167,8 @@ TEST_CASE("capabilities that cannot be are refused by name") {
   for (const auto& [field, value] : {std::pair("global_batch", Json(0)),
                                      {"unit", Json(0)},
                                      {"start_seconds", Json(100000)},
+                                     {"missed_heartbeats", Json(3601)},
+                                     {"missed_heartbeats", Json(-1)},
                                      {"parallel", Json("tensor")},
                                      {"program", Json(std::string(300, 'x'))},
                                      {"in_place", Json("yes")},

@@ -60,7 +60,7 @@ TEST_CASE("workers: each rank is told the plan and its own place, whether it cam
   Workers workers(places_of(2));
   std::vector<std::shared_ptr<cases::Line>> lines;
   const auto come = [&](int rank) {
-    workers.adopt(lines.emplace_back(std::make_shared<cases::Line>()), hello_of(rank), true);
+    workers.adopt(lines.emplace_back(std::make_shared<cases::Line>()), hello_of(rank), {});
   };
   for (int rank = 0; rank < 12; ++rank) come(rank);
   workers.give_assignment(3);  // there is none yet
@@ -86,13 +86,39 @@ TEST_CASE("workers: each rank is told the plan and its own place, whether it cam
   }
 }
 
+TEST_CASE("workers: who has missed more than ten heartbeats is silent, or more than it said that it may") {
+  Workers workers(places_of(1));
+  std::vector<std::shared_ptr<cases::Line>> lines;
+  for (const int may_miss : {0, 3, 60}) {
+    wire::Capabilities can;
+    can.missed_heartbeats = may_miss;
+    const int rank = static_cast<int>(lines.size());
+    workers.adopt(lines.emplace_back(std::make_shared<cases::Line>()), hello_of(rank), can);
+    workers.beats(rank);
+  }
+  for (int beat = 0; beat < 10; ++beat) CHECK(workers.silent().empty());
+  CHECK(workers.silent() == std::vector{0, 1});
+  workers.heard(0);
+  workers.done(1);
+  for (int beat = 11; beat < 21; ++beat) CHECK(workers.silent().empty());
+  workers.heard(0);
+  for (int beat = 21; beat < 31; ++beat) CHECK(workers.silent().empty());
+  for (int beat = 31; beat < 60; ++beat) {
+    workers.heard(0);
+    CHECK(workers.silent().empty());
+  }
+  CHECK(workers.silent() == std::vector{2});
+  CHECK(workers.may_miss(1) == 10);
+  CHECK(workers.may_miss(2) == 60);
+}
+
 // Encoded for each rank by itself it took half a minute, in which the launcher heard no heartbeat.
 TEST_CASE("workers: 4,096 ranks are told a plan of 4,096 GPUs in less than 10 s") {
   constexpr int kNodes = 512;
   Workers workers(places_of(kNodes));
   std::vector<std::shared_ptr<Counted>> lines;
   for (int rank = 0; rank < kNodes * 8; ++rank)
-    workers.adopt(lines.emplace_back(std::make_shared<Counted>()), hello_of(rank), true);
+    workers.adopt(lines.emplace_back(std::make_shared<Counted>()), hello_of(rank), {});
   const auto start = std::chrono::steady_clock::now();
   workers.assign({.plan = wide_plan(kNodes), .source = {}});
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import math
 import os
 import signal
 import socket
@@ -17,6 +18,9 @@ from ._keys import seal_of
 from ._slices import jobs_of, nodes_of, shares_of
 
 _PR_SET_PDEATHSIG = 1  # of sys/prctl.h
+# How long no heartbeat may come. One call can keep the interpreter's lock for so long, e.g. pickle.dumps() of some gigabytes or a list's sort().
+# A process that ends is missed at once: its connection closes.
+_SILENT_SECONDS = 60.0
 _PEER_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused", "NCCL error",
               "Timed out waiting")
 
@@ -83,6 +87,7 @@ class Worker:
                            total_steps=steps, handoff="device", spare=True,
                            capabilities={"parallel": "data", "unit": units[0], **several, "global_batch": global_batch,
                                          "program": program_name(), "start_seconds": start_seconds,
+                                         "missed_heartbeats": math.ceil(_SILENT_SECONDS / heartbeat) if heartbeat > 0 else 0,
                                          "handoff": ["device"], "adopt": False, "profile": "flat", "vault": True})
         self.hear_of_exceptions()
         assign = self.control.expect("assign")
