@@ -18,6 +18,7 @@
 #include "torchrt/handoff/leave.hpp"
 #include "torchrt/marks_here.hpp"
 #include "torchrt/model/prepare_torch.hpp"
+#include "torchrt/profiler/layer_alone.hpp"
 #include "torchrt/recovery/keeping.hpp"
 #include "torchrt/recovery/recover.hpp"
 #include "torchrt/recovery/snapshots.hpp"
@@ -115,7 +116,18 @@ class Worker {
     state_->build(arrival_ ? arrival_->adopts_gradients() : std::set<int>());
     state_->rehearse(training_->data());
     training_->watch_links(!recovery_);  // a recovery must be quick
+    measure_a_layer();
     state_->compute().release_memory();  // until the commit the GPU is the old generation's as well
+  }
+
+  // No other generation is on the device yet, and nothing is known of the job. Later ones go on with what this one
+  // told.
+  void measure_a_layer() {
+    if (source_ || world_.rank() != 0 || config_.profile.every == 0) return;
+    state_->compute().release_memory();  // what the rehearsal needed
+    const int tp = plan_.stages.front().tp;
+    training_->tell_layers(
+        measure_layer(config_, *device_, {tp, state_->self().samples, degrees_to_measure(config_, asked_, tp)}));
   }
 
   // A rank that shares its node with one of the generation before knows what that one trains on.
@@ -351,6 +363,7 @@ class Worker {
 
   Config config_;
   const std::shared_ptr<const pipeline::Schedule> own_lists_ = config_.training.given_schedule;  // --schedule FILE
+  const ParallelLimits asked_ = config_.parallel.limits;                                         // before an assignment
   const WorkerEnvironment& environment_;
   World& world_;
   Session& session_;

@@ -29,7 +29,8 @@ constexpr Named<JobCoefficients, bool> kFacts[] = {{"recompute", &JobCoefficient
                                                    {"memory_assumed", &JobCoefficients::memory_assumed}};
 // Absent in older records.
 constexpr Named<JobCoefficients, double> kAddedLater[] = {{"sync_beyond", &JobCoefficients::sync_beyond},
-                                                          {"rail_ms_per_byte", &JobCoefficients::rail_ms_per_byte}};
+                                                          {"rail_ms_per_byte", &JobCoefficients::rail_ms_per_byte},
+                                                          {"fixed_samples", &JobCoefficients::fixed_samples}};
 constexpr Named<EdgeCoefficients, double> kEdge[] = {{"compute_layers", &EdgeCoefficients::compute_layers},
                                                      {"param_bytes", &EdgeCoefficients::param_bytes},
                                                      {"param_optim_bytes", &EdgeCoefficients::param_optim_bytes},
@@ -112,6 +113,7 @@ Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
   put(json, job, kFacts);
   if (job.boundary_tensors != 1) json["boundary_tensors"] = job.boundary_tensors;
   if (job.sync_beyond > 0) json["sync_beyond"] = job.sync_beyond;
+  if (job.fixed_samples > 0) json["fixed_samples"] = job.fixed_samples;
   if (!job.assumed_rail || job.rail_ms_per_byte > 0) {
     json["rail_ms_per_byte"] = job.rail_ms_per_byte;
     json["assumed_rail"] = job.assumed_rail;
@@ -143,7 +145,7 @@ JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
                                    "degree_factors", "first",
                                    "last",           "gpu",
                                    "sync_beyond",    "rail_ms_per_byte",
-                                   "assumed_rail"});
+                                   "assumed_rail",   "fixed_samples"});
   JobCoefficients job;
   fields.get("layers", job.layers);
   fields.get("global_batch", job.global_batch);

@@ -11,6 +11,8 @@ constexpr double kMostMilliseconds = 1e9;  // eleven days
 constexpr double kMostBytes = 1e15;
 constexpr double kMostSpread = 1e6;
 constexpr std::size_t kLongestDriver = 64;
+constexpr std::size_t kMostLayerTimes = 64;
+constexpr int kMostDegree = 1 << 16;
 
 // NaN fails every comparison.
 bool within(double value, double most) { return value >= 0 && value <= most; }
@@ -36,6 +38,19 @@ std::string unfit(const ReplicaProfile& one) {
   return "";
 }
 
+std::string unfit(const std::vector<LayerTime>& times, int global_batch) {
+  if (times.size() > kMostLayerTimes) return "profile: layer_times holds more than " + std::to_string(kMostLayerTimes);
+  std::set<std::pair<int, int>> seen;
+  for (const LayerTime& one : times) {
+    if (one.tp < 1 || one.tp > kMostDegree) return "profile: layer_times: its tp is no TP degree";
+    if (one.samples < 1 || one.samples > global_batch)
+      return "profile: layer_times: its samples are not between 1 and the global batch";
+    if (!(one.ms > 0 && one.ms <= kMostMilliseconds)) return "profile: layer_times: its ms is no time in ms above zero";
+    if (!seen.insert({one.tp, one.samples}).second) return "profile: layer_times tells a degree and samples twice";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string unfit(const Profile& profile, const Plan& plan, const ModelShape& shape) {
@@ -47,6 +62,7 @@ std::string unfit(const Profile& profile, const Plan& plan, const ModelShape& sh
   if (profile.driver.size() > kLongestDriver ||
       std::any_of(profile.driver.begin(), profile.driver.end(), [](char c) { return c < ' ' || c > '~'; }))
     return "profile: its driver is no version";
+  if (const std::string why = unfit(profile.layer_times, plan.global_batch); !why.empty()) return why;
   if (profile.replicas.empty()) return "profile: it holds no replica";
   std::set<std::pair<int, int>> seen;
   for (const ReplicaProfile& one : profile.replicas) {

@@ -59,6 +59,23 @@ ReplicaProfile replica_from(const Json& json) {
   return one;
 }
 
+// As measured by a program; whether they can be is said by profile_check.hpp.
+std::vector<LayerTime> layer_times_from(const Fields& profile) {
+  Json list;
+  profile.get("layer_times", list);
+  if (!list.is_array()) throw Error("profile.layer_times: must be a list");
+  std::vector<LayerTime> times;
+  for (const Json& one : list) {
+    const Fields fields(one, "profile.layer_times", {"tp", "samples", "ms"});
+    LayerTime& time = times.emplace_back();
+    fields.get("tp", time.tp);
+    fields.get("samples", time.samples);
+    fields.get("ms", time.ms);
+    check("profile.layer_times.ms", time.ms);
+  }
+  return times;
+}
+
 }  // namespace
 
 void to_json(Json& json, const Profile& profile) {
@@ -71,12 +88,15 @@ void to_json(Json& json, const Profile& profile) {
           {"step", profile.step}};
   if (profile.steps != 0) json["steps"] = profile.steps;
   if (!profile.driver.empty()) json["driver"] = profile.driver;
+  for (const LayerTime& one : profile.layer_times)
+    json["layer_times"].push_back({{"tp", one.tp}, {"samples", one.samples}, {"ms", one.ms}});
   for (const ReplicaProfile& one : profile.replicas) json["replicas"].push_back(to_json(one));
 }
 
 void from_json(const Json& json, Profile& profile) {
-  const Fields fields(json, "profile",
-                      {"plan", "shape", "boundary_bytes", "recompute", "zero1", "replicas", "step", "steps", "driver"});
+  const Fields fields(
+      json, "profile",
+      {"plan", "shape", "boundary_bytes", "recompute", "zero1", "replicas", "step", "steps", "driver", "layer_times"});
   fields.get("plan", profile.plan);
   fields.get("shape", profile.shape);
   fields.get("boundary_bytes", profile.boundary_bytes);
@@ -88,6 +108,8 @@ void from_json(const Json& json, Profile& profile) {
   if (fields.has("steps")) fields.get("steps", profile.steps);
   profile.driver.clear();
   if (fields.has("driver")) fields.get("driver", profile.driver);
+  profile.layer_times.clear();
+  if (fields.has("layer_times")) profile.layer_times = layer_times_from(fields);
   Json list;
   fields.get("replicas", list);
   if (!list.is_array()) throw Error("profile.replicas: must be a list");

@@ -10,6 +10,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/fields.hpp"
 #include "planner/core/model/coefficient_window.hpp"
+#include "planner/core/model/degree_factor.hpp"
 #include "planner/daemon/kept_coefficients.hpp"
 
 namespace espalier {
@@ -141,7 +142,9 @@ void learn(Knowledge& row, const JobCoefficients& measured, double spread, const
     merged = blend(*known, measured, 1.0 / std::min(row.speed.count + 1, Estimate::kMemory));
   for (const std::string& type : split(row.gpus))
     if (measured_on(measured, hardware, type)) {
-      row.speed.add(measured.gpu[static_cast<std::size_t>(hardware.type_index(type))].comp);
+      // Of one GPU, so that jobs of several TP degrees compare.
+      const JobCoefficients alone = degree_is_measured(measured, 1) ? told_for_degree(measured, 1) : measured;
+      row.speed.add(alone.gpu[static_cast<std::size_t>(hardware.type_index(type))].comp);
       break;
     }
   row.spread = spread;

@@ -18,7 +18,9 @@ bool usable(const JobCoefficients& job) {
   const auto finite = [](double value) { return value >= 0 && value <= kMost; };  // NaN is neither
   bool good = finite(job.activ_bytes) && finite(job.param_bytes) && finite(job.param_optim_bytes) &&
               finite(job.weight_bytes) && finite(job.activ_p_bytes) && finite(job.activ_np_bytes) &&
-              finite(job.tied_bytes) && finite(job.sync_beyond) && finite(job.rail_ms_per_byte);
+              finite(job.tied_bytes) && finite(job.sync_beyond) && finite(job.rail_ms_per_byte) &&
+              finite(job.fixed_samples);
+  for (const DegreeFactor& one : job.degree_factors) good = good && one.factor > 0 && one.factor <= kMost;
   for (const EdgeCoefficients& edge : {job.first, job.last})
     good = good && finite(edge.compute_layers) && finite(edge.param_bytes) && finite(edge.param_optim_bytes) &&
            finite(edge.activation_bytes);
@@ -47,7 +49,9 @@ ProfileBook::News ProfileBook::add(const Site& site, const Profile& profile, int
   const double known_rail = before_it && !before_it->assumed_rail ? before_it->rail_ms_per_byte : usual_rail_;
   JobCoefficients found;
   try {
-    found = calibrate(site.hardware, site.topology, profile, {}, known_rail, own_lists).job;
+    found =
+        calibrate(site.hardware, site.topology, profile, {}, {known_rail, before_it ? &*before_it : nullptr}, own_lists)
+            .job;
   } catch (const Error& error) {
     trouble_ = error.what();
     return News::unusable;

@@ -42,6 +42,50 @@ for generation, stages in ((0, 2), (1, 4)):
             assert r["peak_bytes"] > r["state_bytes"] + r["edge_state_bytes"] > r["weight_bytes"] > 0'
 }
 
+# What each operation of a layer takes on the imitated device: four milliseconds whatever it does, and eight a sample, of
+# which TP 2 leaves more than half and TP 4 more than a quarter.
+layer_table() {
+  python3 -c 'import json
+ms = lambda tp, samples: 4 + 8 * samples * {1: 1, 2: 1.2, 4: 1.6}[tp] / tp
+print(json.dumps({"rows": [{"unit": u, "tp": t, "samples": s, "forward_ms": ms(t, s), "backward_ms": ms(t, s),
+                            "weight_gradient_ms": ms(t, s), "update_ms": 1} for u in ("block", "embedding", "head") for t in (1, 2, 4) for s in (1, 2)]}))' > times.json
+}
+# measured_layers ACCURACY: degree and samples of what is told of layers in generation 0 (the same in all its profiles), then
+# in generation 1. Each time must be the table's.
+measured_layers() {
+  python3 - "$1" "$(plan 4:2@a/0 4:2@a/1)" "$(plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1)" > script.json << 'PY'
+import json, sys
+print(json.dumps({"accuracy": sys.argv[1], "first": json.loads(sys.argv[2]), "acts": [{"after": 6, "plan": json.loads(sys.argv[3]), "abort": None}]}))
+PY
+  timeout -k 5 300 "$here/with_munge.sh" "$director" script.json summary.json -- \
+    "$train" small.toml --steps 1000000 --set profile.every=2 --set profile.dense=0 --set "device.times=$PWD/times.json"
+  python3 -c 'import json
+table = {(row["tp"], row["samples"]): 3 * row["forward_ms"] for row in json.load(open("times.json"))["rows"]}
+for generation in (0, 1):
+    told = [one["profile"].get("layer_times", []) for one in json.load(open("summary.json"))["profiles"] if one["generation"] == generation]
+    assert told and all(one == told[0] for one in told), told
+    assert all(abs(one["ms"] / table[one["tp"], one["samples"]] - 1) < 0.1 for one in told[0]), (told[0], table)
+    print([(one["tp"], one["samples"]) for one in told[0]])'
+}
+
+@test "before its first step a job measures a layer alone, with every degree that the planner may choose" {
+  [ "$(id -u)" = 0 ] || skip "a private munged needs root"
+  layer_table
+  run measured_layers relaxed
+  [ "$status" = 0 ]
+  [ "${lines[-2]}" = "[(1, 2), (1, 1), (2, 2), (2, 1), (4, 2), (4, 1)]" ]
+  [ "${lines[-1]}" = "[]" ]
+}
+
+@test "where the degree is fixed, a layer is measured with that one alone" {
+  [ "$(id -u)" = 0 ] || skip "a private munged needs root"
+  layer_table
+  run measured_layers bitwise
+  [ "$status" = 0 ]
+  [ "${lines[-2]}" = "[(1, 2), (1, 1)]" ]
+  [ "${lines[-1]}" = "[]" ]
+}
+
 @test "replicas report the sums of their gradients, tensor-parallel ranks those in the forward pass" {
   rm -f p.jsonl
   on_shape "4 4x1:1,1 4x2:2" --set profile.every=4 --set profile.dense=0 --set profile.path=p.jsonl

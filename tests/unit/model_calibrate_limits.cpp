@@ -74,7 +74,7 @@ TEST_CASE("sums between nodes that take longer than the links allow tell the lin
     const auto found_with = [&](double sync, double learnt = 0, std::optional<JobCoefficients> of = {}) {
       Profile profile = profile_of(c, of.value_or(known), plan);
       for (ReplicaProfile& one : profile.replicas) one.sync = sync;
-      return calibrate(c.hardware, c.topology, profile, {}, learnt).job;
+      return calibrate(c.hardware, c.topology, profile, {}, {.rail_ms_per_byte = learnt, .job = nullptr}).job;
     };
     const JobCoefficients slow = found_with(8 * whole);
     CHECK_FALSE(slow.assumed_rail);

@@ -268,7 +268,7 @@ TEST_CASE(
   for (ReplicaProfile& one : profile.replicas) {
     one.peak_bytes = prediction.stages[static_cast<std::size_t>(one.stage)].memory.peak;
   }
-  const JobCoefficients found = calibrate(c.hardware, c.topology, profile, {}, 0, own).job;
+  const JobCoefficients found = calibrate(c.hardware, c.topology, profile, {}, {}, own).job;
   CHECK(found.activ_p_bytes + found.activ_np_bytes ==
         doctest::Approx(known.activ_p_bytes + known.activ_np_bytes).epsilon(1e-6));
   CHECK(found.own_lists == nullptr);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "planner/core/model/degree_factor.hpp"
 #include "planner/core/model/stage_rates.hpp"
 #include "tests/unit/model_cases.hpp"
 
@@ -39,6 +40,22 @@ TEST_CASE("computation goes with samples and against the TP degree; one GPU comm
   CHECK(rates.bwd == doctest::Approx(12));
   CHECK(rates.comp_fwd == rates.fwd);
   CHECK(rates.optim == doctest::Approx(6));
+}
+
+TEST_CASE("what TP does not divide, and what does not depend on the samples, is computed by every rank") {
+  // comp_fwd = k_comp (b f / t + fixed) = 3 * (2 * 1.5 / 2 + 0.25)
+  JobCoefficients known = job();
+  known.degree_factors = {{1, 1}, {2, 1.5}};
+  known.fixed_samples = 0.25;
+  CHECK(stage_rates(cluster().hardware, known, shape(2, 1, 1, 0), all(2, 1)).comp_fwd == doctest::Approx(5.25));
+  CHECK(stage_rates(cluster().hardware, known, shape(1, 1, 1, 0), all(2, 1)).comp_fwd == doctest::Approx(6.75));
+  // The same with k_comp told for degree 2: 4.5 a sample, of which 0.25 / 1.5 is fixed.
+  const JobCoefficients told = told_for_degree(known, 2);
+  CHECK(told.gpu[0].comp == doctest::Approx(4.5));
+  CHECK(told.fixed_samples == doctest::Approx(0.25 / 1.5));
+  for (const int tp : {1, 2})
+    CHECK(stage_rates(cluster().hardware, told, shape(tp, 1, 1, 0), all(2, 1)).comp_fwd ==
+          doctest::Approx(stage_rates(cluster().hardware, known, shape(tp, 1, 1, 0), all(2, 1)).comp_fwd));
 }
 
 TEST_CASE("a TP group adds two ring all-reduces a layer, at a bandwidth that grows with the logarithm of the message") {

@@ -179,7 +179,7 @@ TEST_SUITE("replacing") {
     for (GpuCoefficients& gpu : truth.gpu) gpu.comp *= 1000;  // paced devices
     Profile profile = model_cases::profile_of({site.hardware, site.topology}, truth, *running.plan);
     profile.shape = one.model;
-    input.coefficients[10] = calibrate(site.hardware, site.topology, profile, {}, 0).job;
+    input.coefficients[10] = calibrate(site.hardware, site.topology, profile).job;
     running.step_seconds =
         evaluate_plan(site.hardware, site.topology, input.coefficients[10], *running.plan).exact_ms / 1000;
     const auto decisions = decide(input);

@@ -56,6 +56,9 @@ JobCoefficients tiny_job(std::mt19937& random, int most_layers) {
   for (int type = 0; type < 2; ++type)
     job.gpu.push_back({uniform(random, 0.5, 2), uniform(random, 1.5, 2.5), uniform(random, 0, 0.5),
                        pick(random, 2) == 0 ? 1.0 : uniform(random, 1, 8), false, false, false, false});
+  if (pick(random, 3) == 0) job.fixed_samples = uniform(random, 0, 1);
+  if (pick(random, 3) == 0)
+    for (const int tp : job.tp_degrees) job.degree_factors.push_back({tp, uniform(random, 0.7, 1.6)});
   return job;
 }
 

@@ -188,6 +188,7 @@ std::optional<Profile> Profiler::gather(const ReplicaProfile& own, std::int64_t 
   profile.replicas = reported(std::move(replicas), plan);
   profile.step = step;
   profile.steps = samples_.steps();
+  profile.layer_times = layer_times_;
   profile.driver = driver_;
   return profile;
 }

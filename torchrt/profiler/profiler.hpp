@@ -13,6 +13,8 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "planner/core/model/profile.hpp"
 #include "torchrt/line_file.hpp"
@@ -35,6 +37,8 @@ class Profiler {
   std::optional<Profile> after(std::int64_t step);
   // Beside the generation before, when this one is rehearsed (LinkLooks::begin()). Collective.
   void begin_links(bool look_now) { links_.begin(look_now); }
+  // Of a layer alone (layer_alone.hpp), for rank 0: every profile from now on tells them.
+  void tell_layers(std::vector<LayerTime> times) { layer_times_ = std::move(times); }
   // After after(), when the step's time was taken: looks at the links if it is time. Collective.
   void look_at_links();
   const LinkLook& links() const { return links_.newest(); }
@@ -57,6 +61,7 @@ class Profiler {
   LinkLooks links_;
   StepSamples samples_;
   std::string driver_;
+  std::vector<LayerTime> layer_times_;
   std::optional<LineFile> trace_;
   std::int64_t first_ = 0;  // first step of this generation; 0: none yet
   std::chrono::steady_clock::time_point began_;

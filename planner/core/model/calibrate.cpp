@@ -8,6 +8,8 @@
 
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
+#include "planner/core/model/degree_factor.hpp"
+#include "planner/core/model/layer_times.hpp"
 #include "planner/core/model/monotone_root.hpp"
 #include "planner/core/model/observed_memory.hpp"
 #include "planner/core/model/placed_plan.hpp"
@@ -22,11 +24,11 @@ constexpr double kRounding = 1e-9;  // relative error of arithmetic, as opposed 
 class Inversion {
  public:
   Inversion(const Hardware& hardware, const Topology& topology, const Profile& profile, Training training,
-            double known_rail, std::shared_ptr<const OwnLists> own_lists)
+            const KnownBefore& known, std::shared_ptr<const OwnLists> own_lists)
       : hardware_(hardware),
         profile_(profile),
         placed_(place_plan(topology, profile.plan)),
-        known_rail_(known_rail),
+        known_rail_(known.rail_ms_per_byte),
         own_lists_(std::move(own_lists)) {
     training.recompute = profile.recompute;
     training.zero1 = profile.zero1;
@@ -35,7 +37,7 @@ class Inversion {
       throw Error("profile: its plan holds " + std::to_string(profile.plan.total_layers()) + " layers, its model has " +
                   std::to_string(profile.shape.layers));
     job().global_batch = profile.plan.global_batch;
-    if (has_several_units(profile.shape)) job().degree_factors = {{profile.plan.stages.front().tp, 1}};
+    degrees(known.job);
     for (const ReplicaProfile& one : profile.replicas) {
       if (one.stage < 0 || one.stage >= stages() || one.replica < 0 ||
           static_cast<std::size_t>(one.replica) >= stage_plan(one).replicas.size())
@@ -83,6 +85,21 @@ class Inversion {
       if (wanted(one, types_[i]) && (!chosen || (inner(one) && !inner(*chosen)))) chosen = &one;
     }
     return chosen;
+  }
+
+  // What TP and the samples do to the computation, with the factor 1 at the first stage's degree.
+  void degrees(const JobCoefficients* known) {
+    const int told = profile_.plan.stages.front().tp;
+    if (profile_.shape.family == kDataFamily) {
+      if (has_several_units(profile_.shape)) job().degree_factors = {{told, 1}};
+    } else if (const auto fit = fit_layer_times(profile_.layer_times, told)) {
+      job().degree_factors = fit->degree_factors;
+      job().fixed_samples = fit->fixed_samples;
+    } else if (known && degree_is_measured(*known, told)) {
+      const JobCoefficients same = told_for_degree(*known, told);
+      job().degree_factors = same.degree_factors;
+      job().fixed_samples = same.fixed_samples;
+    }
   }
 
   // Steps 4, 6 and 7.
@@ -173,7 +190,7 @@ class Inversion {
       if (!(comp_fwd > 0) || !(backward > 0))
         throw Error("profile: " + name(*one) + ": its all-reduces take longer than the pass they are part of");
       GpuCoefficients& gpu = job().gpu[type];
-      gpu.comp = comp_fwd * stage.tp / (replica_plan(*one).share * load(*one).compute_layers);
+      gpu.comp = comp_fwd / (samples_of_work(job(), replica_plan(*one).share, stage.tp) * load(*one).compute_layers);
       gpu.backward = backward;
       gpu.assumed_comp = gpu.assumed_backward = false;
       job().deferred = std::clamp(one->bwd_weights / comp_bwd, 0.0, 1.0);
@@ -194,7 +211,8 @@ class Inversion {
     for (std::size_t i = 0; i < profile_.replicas.size(); ++i) {
       const ReplicaProfile& one = profile_.replicas[i];
       if (types_[i] != type || inner(one) || one.fwd <= 0) continue;
-      const double layers = (one.fwd - one.comm_fwd) * stage_plan(one).tp / (speed * replica_plan(one).share);
+      const double layers =
+          (one.fwd - one.comm_fwd) / (speed * samples_of_work(job(), replica_plan(one).share, stage_plan(one).tp));
       EdgeCoefficients& edge = last(one) ? job().last : job().first;
       edge.compute_layers = std::max(0.0, layers - stage_plan(one).layers);
       edge.assumed_compute = false;
@@ -337,8 +355,9 @@ class Inversion {
 }  // namespace
 
 Calibration calibrate(const Hardware& hardware, const Topology& topology, const Profile& profile,
-                      const Training& training, double known_rail, const std::shared_ptr<const OwnLists>& own_lists) {
-  return Inversion(hardware, topology, profile, training, known_rail, own_lists).solve();
+                      const Training& training, const KnownBefore& known,
+                      const std::shared_ptr<const OwnLists>& own_lists) {
+  return Inversion(hardware, topology, profile, training, known, own_lists).solve();
 }
 
 }  // namespace espalier

@@ -25,6 +25,12 @@ struct BandwidthDoubt {
   bool operator==(const BandwidthDoubt&) const = default;
 };
 
+// What is known of the job, or of jobs like it, where the profile does not tell it.
+struct KnownBefore {
+  double rail_ms_per_byte = 0;           // JobCoefficients::rail_ms_per_byte; 0: not known
+  const JobCoefficients* job = nullptr;  // its degree_factors and fixed_samples are asked; null: nothing is known
+};
+
 struct Calibration {
   JobCoefficients job;
   std::vector<BandwidthDoubt> doubts;
@@ -34,13 +40,12 @@ struct Calibration {
 // Coefficients of GPU types that the plan does not use are scaled from a type that it uses. They
 // stay marked as assumed. So does everything else that the configuration does not show. `bytes` and
 // `tied` of `training` matter only for sizes that the profile lacks. recompute and zero1 come from
-// the profile. `known_rail`: JobCoefficients::rail_ms_per_byte as learnt before. It holds until a sum
-// tells another one: where a sum is hidden, its links may be that slow, unless complete overlap would
-// not hide that much. `own_lists`: the job's (JobCoefficients::own_lists), whose memory its plan may
-// show; they are not part of the result. Throws Error when plan, topology and profile do not fit each other, or when no
-// replica reports its times.
+// the profile. `known.rail_ms_per_byte` holds until a sum tells another one: where a sum is hidden, its links may be
+// that slow, unless complete overlap would not hide that much. `own_lists`: the job's (JobCoefficients::own_lists),
+// whose memory its plan may show; they are not part of the result. Throws Error when plan, topology and profile do not
+// fit each other, or when no replica reports its times.
 Calibration calibrate(const Hardware& hardware, const Topology& topology, const Profile& profile,
-                      const Training& training = {}, double known_rail = 0,
+                      const Training& training = {}, const KnownBefore& known = {},
                       const std::shared_ptr<const OwnLists>& own_lists = {});
 
 }  // namespace espalier

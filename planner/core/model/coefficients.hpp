@@ -32,7 +32,7 @@ struct EdgeCoefficients {
   bool operator==(const EdgeCoefficients&) const = default;
 };
 
-// Of a TP degree that was measured (degree_factor.hpp).
+// What a TP degree does to the computation beyond dividing it (degree_factor.hpp).
 struct DegreeFactor {
   int tp = 1;
   double factor = 1;
@@ -45,8 +45,11 @@ struct JobCoefficients {
   // TP degrees that the model allows: ascending powers of two that divide the heads, the key and
   // value heads and the feed-forward's width.
   std::vector<int> tp_degrees{1};
-  // By degree, ascending. Empty for models of known families: their TP costs are all-reduces.
+  // By degree, ascending. Empty: TP divides all of the computation. The paper knows no other case (A.2).
   std::vector<DegreeFactor> degree_factors = {};
+  // Computation of a layer and micro-batch that depends on neither samples nor TP degree, as multiples of a sample's
+  // k_comp: starts of kernels, and products too small for the device. The paper has none (0).
+  double fixed_samples = 0;
   double activ_bytes = 0;  // k_activ: one activation at a layer boundary, per sample
   // Tensors of activ_bytes that go from stage to stage together. 2 with MTP modules: the embeddings go along.
   double boundary_tensors = 1;

@@ -1,6 +1,7 @@
 #include "planner/core/model/degree_factor.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace espalier {
@@ -26,6 +27,18 @@ double factor_of(const std::vector<DegreeFactor>& measured, int tp, double finer
 
 double degree_factor(const JobCoefficients& job, int tp) { return factor_of(job.degree_factors, tp, kExpected); }
 
+double least_degree_factor(const JobCoefficients& job) {
+  if (job.degree_factors.empty() || job.tp_degrees.empty()) return 1;
+  double least = std::numeric_limits<double>::infinity();
+  for (const int tp : job.tp_degrees) least = std::min(least, degree_factor(job, tp));
+  return least;
+}
+
+double samples_of_work(const JobCoefficients& job, int share, int tp) {
+  const double divided = static_cast<double>(share) / tp;
+  return (job.degree_factors.empty() ? divided : divided * degree_factor(job, tp)) + job.fixed_samples;
+}
+
 bool degree_is_measured(const JobCoefficients& job, int tp) {
   return job.degree_factors.empty() || std::any_of(job.degree_factors.begin(), job.degree_factors.end(),
                                                    [&](const DegreeFactor& one) { return one.tp == tp; });
@@ -44,6 +57,7 @@ JobCoefficients told_for_degree(JobCoefficients job, int tp) {
   if (tp < 1 || job.degree_factors.empty()) return job;
   const double factor = degree_factor(job, tp);
   for (GpuCoefficients& gpu : job.gpu) gpu.comp *= factor;
+  job.fixed_samples /= factor;
   for (DegreeFactor& one : job.degree_factors) one.factor /= factor;
   return job;
 }

@@ -1,16 +1,24 @@
-// How the computation of a replica depends on its TP degree, where no all-reduce tells it: programs whose inside the
-// planner does not know and whose replicas may have several sizes (data_parallel.hpp). Pure.
+// How the computation of a replica depends on its TP degree beyond being divided by it. Of programs whose inside the
+// planner does not know (data_parallel.hpp), the degrees at which they ran tell it. Of models of known families a layer
+// that was measured alone does (layer_times.hpp): every rank repeats norms, and small products use a device badly.
+// Pure.
 #pragma once
 
 #include "planner/core/model/coefficients.hpp"
 
 namespace espalier {
 
-// A replica of `tp` GPUs computes for k_comp * share / tp * this. 1 for all models of known families, whose TP costs
-// are the all-reduces. For a degree that was not measured: that of the largest measured degree below it, times 1.25,
+// A replica of `tp` GPUs computes for k_comp * share / tp * this. 1 where nothing was measured of a model of a known
+// family. For a degree that was not measured: that of the largest measured degree below it, times 1.25,
 // since a finer division brings costs of its own; without one below it, 1.01 times that of the smallest measured
 // degree.
 double degree_factor(const JobCoefficients& job, int tp);
+
+// The smallest one of the degrees that `job` allows. 1: there is none.
+double least_degree_factor(const JobCoefficients& job);
+
+// A layer's computation on one of `tp` GPUs for `share` samples of a micro-batch, in multiples of k_comp.
+double samples_of_work(const JobCoefficients& job, int share, int tp);
 
 bool degree_is_measured(const JobCoefficients& job, int tp);
 

@@ -19,9 +19,7 @@ double compute_layers(const JobCoefficients& job) {
 double least_gpu_ms(const JobCoefficients& job, int type) {
   const GpuCoefficients& gpu = job.gpu[static_cast<std::size_t>(type)];
   const double passes = 1 + gpu.backward + (job.recompute ? 1 : 0);
-  double factor = job.tp_degrees.empty() ? 1 : std::numeric_limits<double>::infinity();
-  for (const int tp : job.tp_degrees) factor = std::min(factor, degree_factor(job, tp));
-  return job.global_batch * compute_layers(job) * gpu.comp * factor * passes + job.layers * gpu.optim;
+  return job.global_batch * compute_layers(job) * gpu.comp * least_degree_factor(job) * passes + job.layers * gpu.optim;
 }
 
 double least_step_ms(const JobCoefficients& job, const Hardware& hardware, const std::vector<int>& gpus) {

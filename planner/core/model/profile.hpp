@@ -38,6 +38,14 @@ struct ReplicaProfile {
   std::optional<double> spread;
 };
 
+// One layer's computation on the shard of one of `tp` ranks: `samples` of a micro-batch, forward and backward with the
+// gradients of parameters, without sums between ranks. A median, in ms.
+struct LayerTime {
+  int tp = 1, samples = 1;
+  double ms = 0;
+  bool operator==(const LayerTime&) const = default;
+};
+
 // Should contain the slowest replica of every GPU type on every stage, and at least one replica of
 // an inner stage if there is one.
 struct Profile {
@@ -50,7 +58,10 @@ struct Profile {
   std::vector<ReplicaProfile> replicas;
   std::int64_t step = 0;  // the last step of the average; identifies the profile
   int steps = 0;          // measured steps that the figures are medians of; 0: the program does not tell
-  std::string driver;     // the GPU driver's version; empty: none, or not told
+  // A layer alone on one device, before training, for several degrees and numbers of samples (layer_times.hpp). Empty:
+  // not measured. Every profile of a generation has the same.
+  std::vector<LayerTime> layer_times = {};
+  std::string driver;  // the GPU driver's version; empty: none, or not told
 };
 
 }  // namespace espalier

@@ -147,7 +147,7 @@ ListProblem list_problem(const Hardware& hardware, const Topology& topology, con
                          double known_rail) {
   const Plan& plan = profile.plan;
   Training training = training_of(profile.shape);
-  const Calibration calibrated = calibrate(hardware, topology, profile, training, known_rail);
+  const Calibration calibrated = calibrate(hardware, topology, profile, training, {known_rail});
   training.in_parts = true;
   const double share = model_sizes(profile.shape, training, hardware.types.size()).deferred;
   ListProblem problem = problem_of(pipeline_view(hardware, topology, calibrated.job, plan, share), plan);

@@ -21,8 +21,7 @@ ReplicaTimes replica_times(const Hardware& hardware, const JobCoefficients& job,
                            int share) {
   const GpuCoefficients& gpu = job.gpu[static_cast<std::size_t>(replicas.type)];
   ReplicaTimes times;
-  times.comp_fwd = gpu.comp * share / tp;
-  if (!job.degree_factors.empty()) times.comp_fwd *= degree_factor(job, tp);
+  times.comp_fwd = gpu.comp * samples_of_work(job, share, tp);
   times.comp_bwd = gpu.backward * times.comp_fwd;
   if (tp > 1) {
     // Each layer does two all-reduces of k_activ * b bytes each.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/core/model/degree_factor.hpp"
+
 namespace espalier {
 namespace {
 
@@ -26,7 +28,10 @@ RestBound::RestBound(const Evaluator& evaluator, const GpuStates& states, int ch
       layers_(problem_.job.layers),
       micro_batches_(evaluator.micro_batch_counts()[static_cast<std::size_t>(choice)]),
       micro_batch_(problem_.job.global_batch / micro_batches_) {
-  for (const GpuClass& one : states.classes()) gpu_.push_back(problem_.job.gpu[static_cast<std::size_t>(one.type)]);
+  for (const GpuClass& one : states.classes()) {
+    gpu_.push_back(problem_.job.gpu[static_cast<std::size_t>(one.type)]);
+    gpu_.back().comp *= least_degree_factor(problem_.job);
+  }
 }
 
 // Assumes no TP communication, and no replica that waits for another one.

@@ -1,0 +1,24 @@
+// What one layer alone on a device tells of its computation: how much of it TP does not divide, and how much does not
+// depend on the samples. Suika's k_comp is proportional to samples / TP degree (A.2). Pure.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "planner/core/model/coefficients.hpp"
+#include "planner/core/model/profile.hpp"
+
+namespace espalier {
+
+struct LayerFit {
+  std::vector<DegreeFactor> degree_factors;  // of each degree that was measured, ascending
+  double fixed_samples = 0;                  // JobCoefficients::fixed_samples
+};
+
+// Such that a layer takes k_comp * (samples * factor / tp + fixed_samples), with the factor 1 at degree `told`. All
+// degrees share the fixed part: it is the mean of what straight lines through each degree's times leave at no samples,
+// at most nine tenths of the shortest time, and 0 where no degree was measured with several numbers of samples.
+// nullopt: `told` was not measured.
+std::optional<LayerFit> fit_layer_times(const std::vector<LayerTime>& times, int told);
+
+}  // namespace espalier

@@ -1,0 +1,61 @@
+#include "torchrt/profiler/layer_alone.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+
+#include "planner/core/model/model_sizes.hpp"
+#include "torchrt/device/memory_error.hpp"
+#include "torchrt/profiler/unit_profiler.hpp"
+#include "torchrt/reported_shape.hpp"
+
+namespace espalier::torchrt {
+
+namespace {
+
+// Of all rounds of one degree and number of samples.
+constexpr UnitRounds kRounds{1, 5, 0.5};
+constexpr double kSteady = 0.1;  // the largest spread of times that still tell something
+constexpr int kMostDegree = 16;  // GPUs of a node that a layer is divided among
+
+// A layer is measured with one sample and with more, so that what does not depend on the samples shows.
+std::vector<int> sample_counts(int samples, int global_batch) {
+  if (samples > 1) return {samples, 1};
+  return global_batch > 1 ? std::vector{1, 2} : std::vector{1};
+}
+
+}  // namespace
+
+std::vector<int> degrees_to_measure(const Config& config, const ParallelLimits& asked, int tp) {
+  if (config.training.accuracy == Accuracy::bitwise || asked.tp > 0) return {tp};
+  if (!asked.tp_degrees.empty()) return asked.tp_degrees;
+  std::vector<int> degrees = tp_degrees(reported_shape(config));
+  std::erase_if(degrees, [](int degree) { return degree > kMostDegree; });
+  return degrees;
+}
+
+std::vector<LayerTime> measure_layer(const Config& config, Device& device, const LayerLook& look) {
+  Config alone = config;
+  alone.model.mtp_layers = 0;  // a module is no layer
+  std::vector<int> degrees = {look.tp};
+  for (const int tp : look.degrees)
+    if (tp != look.tp) degrees.push_back(tp);
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<LayerTime> times;
+  for (const int tp : degrees) {
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    if (passed.count() >= look.most_seconds) break;
+    for (const int samples : sample_counts(look.samples, config.training.global_batch)) {
+      try {
+        const UnitProfile unit = measure_unit(alone, device, {UnitKind::block, tp, samples, 1}, kRounds).profile;
+        if (unit.spread > kSteady) return {};
+        times.push_back({tp, samples, unit.forward + unit.backward + unit.weight_gradient});
+      } catch (const MemoryError&) {
+      } catch (const std::bad_alloc&) {
+      }
+    }
+  }
+  return times;
+}
+
+}  // namespace espalier::torchrt

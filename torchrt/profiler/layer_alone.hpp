@@ -1,0 +1,27 @@
+// One layer alone on this device, before training: how its computation depends on the TP degree and on the samples of a
+// micro-batch. The planner cannot know either from a plan that runs (planner/core/model/layer_times.hpp).
+#pragma once
+
+#include <vector>
+
+#include "planner/core/model/profile.hpp"
+#include "torchrt/config.hpp"
+#include "torchrt/device/device.hpp"
+
+namespace espalier::torchrt {
+
+struct LayerLook {
+  int tp = 1;                // the plan's degree, which is measured first
+  int samples = 1;           // of the plan's micro-batch, on this rank
+  std::vector<int> degrees;  // that the job may be given, too
+  double most_seconds = 3;   // then no further degree is begun
+};
+
+// Takes the memory of one layer, and gives it back. Degrees that lack memory are left out. Empty: the times are not
+// steady enough to tell anything, e.g. on a CPU that other ranks share. Call prepare_torch() before. Throws Error.
+std::vector<LayerTime> measure_layer(const Config& config, Device& device, const LayerLook& look);
+
+// The TP degrees that the planner may choose for a job of `config`, whose plan has `tp`.
+std::vector<int> degrees_to_measure(const Config& config, const ParallelLimits& asked, int tp);
+
+}  // namespace espalier::torchrt
