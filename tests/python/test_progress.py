@@ -128,6 +128,16 @@ class Script(unittest.TestCase):
         self.trained(stand_in.join(control, global_batch=2, steps=4))
         self.assertEqual(told_after(control), {0: 1, 2: 1, 4: 1})
 
+    def test_the_packages_own_checkpoint_tells_it_after_each_piece_that_is_on_the_disk(self):
+        from espalier import _checkpoint
+        control = stand_in.Control()
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(_checkpoint, "_PIECE", 100):
+            path = os.path.join(folder, "c")
+            self.trained(stand_in.join(control, global_batch=2, steps=4, checkpoint=path, checkpoint_every=3))
+            pieces = -(-os.path.getsize(path) // 100)
+        self.assertGreater(pieces, 1)
+        self.assertEqual(told_after(control), {0: 1, 2: 1, 3: pieces, 4: pieces + 1})
+
     def test_without_a_launcher_it_does_nothing(self):
         import espalier
         with unittest.mock.patch.dict(os.environ):
