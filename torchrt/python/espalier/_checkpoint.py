@@ -130,8 +130,8 @@ def _write_packed(path: str, packed: Packed, gets_on: "Callable[[], None]") -> N
 
 def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, divided: bool, maximum: "Callable[[Any], None]",
           unit: int = 1, named: bool = False, gets_on: "Callable[[], None]" = lambda: None) -> None:
-    """All processes call it; maximum: see assemble(); gets_on: see _write_file(). Raises OSError: the checkpoint of before is still there. Each process whose own
-    part could not be written says why, and the others raise Elsewhere."""
+    """All processes call it; maximum: see assemble(); gets_on: see _write_file(). Raises OSError: the checkpoint of before is still there. Each
+    process whose own part could not be written says why, and the others raise Elsewhere."""
     if not divided and unit == 1:
         if rank == 0:
             try:
