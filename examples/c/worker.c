@@ -3,11 +3,12 @@
  *
  *     mpicc -I PREFIX/include worker.c -o worker -L PREFIX/lib -lespalier-worker -lm
  *     srun --elastic=2:8 --gpus=2 ./worker [--steps N] [--pause SECONDS] [--checkpoint FILE] [--units N[,N]]
+ *       [--evaluate STEPS]
  *
  * With --units the processes of a replica divide its samples among themselves, as those of a script with its own tensor
  * parallelism divide its tensors: N of them at first, and any other N that is named where that suits the GPUs. Its
  * losses are those of one process but for rounding. Process 0 prints them. Each step is measured, so that the planner
- * may give the job more GPUs. */
+ * may give the job more GPUs. With --evaluate process 0 computes the loss of other samples after so many steps each. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <espalier/worker.h>
@@ -76,6 +77,12 @@ static int sum_over_all(double* values, int count, void* context) {
   return MPI_Allreduce(MPI_IN_PLACE, values, count, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS;
 }
 
+/* A device whose time is that of its samples. */
+static void nap(double seconds) {
+  struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+  nanosleep(&time, NULL);
+}
+
 /* One step on `count` samples from `first` on, and on those of the other processes. Returns the mean loss. */
 static double train(struct state* state, int64_t first, int count, int* stand) {
   double sum[WIDTH + 2] = {0}, x[WIDTH]; /* gradient, loss, how many processes were asked to stand */
@@ -85,9 +92,7 @@ static double train(struct state* state, int64_t first, int count, int* stand) {
     for (int i = 0; i < WIDTH; ++i) sum[i] += 2 * error * x[i] / BATCH;
     sum[WIDTH] += error * error / BATCH;
   }
-  double seconds = pause_seconds * count / BATCH; /* a device whose time is that of its samples */
-  struct timespec nap = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
-  nanosleep(&nap, NULL);
+  nap(pause_seconds * count / BATCH);
   espalier_computed(worker);
   sum[WIDTH + 1] = call(espalier_switch_wanted(worker));
   MPI_Allreduce(MPI_IN_PLACE, sum, WIDTH + 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -96,6 +101,23 @@ static double train(struct state* state, int64_t first, int count, int* stand) {
   ++state->step;
   *stand = sum[WIDTH + 1] > 0;
   return sum[WIDTH];
+}
+
+/* The mean loss of samples that are never trained on. It may take longer than a step is waited for, so the launcher
+ * hears after each batch that the job gets on. */
+static double evaluate(const struct state* state) {
+  enum { BATCHES = 4 };
+  double x[WIDTH], loss = 0;
+  for (int batch = 0; batch < BATCHES; ++batch) {
+    for (int64_t number = 1; number <= BATCH; ++number) {
+      double error = -sample(-batch * BATCH - number, x);
+      for (int i = 0; i < WIDTH; ++i) error += x[i] * state->weights[i];
+      loss += error * error / (BATCHES * BATCH);
+    }
+    nap(pause_seconds);
+    espalier_progress(worker);
+  }
+  return loss;
 }
 
 static void save(const struct state* state) {
@@ -139,11 +161,13 @@ int main(int argc, char** argv) {
   struct espalier_program program = {
       .size = sizeof program, .global_batch = BATCH, .total_steps = 100000, .name = "espalier example worker.c"};
   int units[16];
+  int64_t evaluate_every = 0; /* steps; 0: never */
   program.units = units;
   for (int i = 1; i + 1 < argc; i += 2) {
     if (strcmp(argv[i], "--steps") == 0) program.total_steps = atoll(argv[i + 1]);
     else if (strcmp(argv[i], "--pause") == 0) pause_seconds = atof(argv[i + 1]);
     else if (strcmp(argv[i], "--checkpoint") == 0) checkpoint = argv[i + 1];
+    else if (strcmp(argv[i], "--evaluate") == 0) evaluate_every = atoll(argv[i + 1]);
     else if (strcmp(argv[i], "--units") == 0)
       for (char* text = strtok(argv[i + 1], ","); text != NULL && program.unit_count < 16; text = strtok(NULL, ","))
         units[program.unit_count++] = atoi(text);
@@ -187,6 +211,8 @@ int main(int argc, char** argv) {
     call(espalier_report(worker, state.step, loss, seconds));
     if (espalier_rank(worker) == 0) {
       printf("{\"step\":%lld,\"loss\":%.17g,\"gpus\":%d}\n", (long long)state.step, loss, espalier_size(worker));
+      if (evaluate_every > 0 && state.step % evaluate_every == 0)
+        printf("{\"step\":%lld,\"evaluated\":%.17g}\n", (long long)state.step, evaluate(&state));
       fflush(stdout);
       if (checkpoint != NULL && (state.step % 50 == 0 || espalier_checkpoint_wanted(worker))) save(&state);
     }

@@ -7,6 +7,7 @@
 #include "planner/core/flat_profile.hpp"
 #include "planner/core/profile_check.hpp"
 #include "planner/wire/links_field.hpp"
+#include "planner/wire/progress_field.hpp"
 
 namespace espalier::launcher::conform {
 
@@ -26,6 +27,7 @@ void Record::note(int rank, const wire::Frame& frame, const Plan& plan, const Mo
   };
   if (frame.type == wire::Heartbeat::type) {
     ++heartbeats_[rank];
+    wire::tells_progress(frame);  // throws where the field is malformed
   } else if (frame.type == wire::Step::type) {
     only_of_first();
     const auto step = wire::from_frame<wire::Step>(frame);

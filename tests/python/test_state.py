@@ -241,7 +241,7 @@ class State(unittest.TestCase):
             """The processes of a world one after the other, rank 0 last: it names the parts."""
             written = []
 
-            def file(path, data):
+            def file(path, data, *_):
                 if len(written) == fails_at:
                     raise KeyboardInterrupt if ends else OSError(28, "No space left on device")
                 written.append(path)

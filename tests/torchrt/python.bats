@@ -75,6 +75,12 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "work that is no step: evaluations of scripts, of the Trainer and of Lightning tell the launcher that they get on, and nothing else does" {
+  run "$python" tests/python/test_progress.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 @test "gradients: FSDP2 weighs slices that differ in size on meshes of every shape" {
   run "$python" tests/python/test_gradients.py
   echo "$output"

@@ -26,6 +26,7 @@
 
 #include "launcher/node/vault.hpp"
 #include "planner/core/profile_check.hpp"
+#include "planner/wire/capabilities.hpp"
 #include "planner/wire/handshake.hpp"
 #include "planner/wire/links_field.hpp"
 #include "planner/wire/progress_field.hpp"
@@ -170,7 +171,7 @@ class Director {
     connection->on_frame = [this, weak](const Frame& frame) {
       const ConnectionPtr self = weak.lock();
       if (!self || frame.type != Hello::type) return fail("the first message is " + frame.type);
-      const Hello hello = from_frame<Hello>(frame);
+      const Hello hello = read_hello(frame).hello;
       Generation& generation = hello.generation == current_.number ? current_ : next_;
       if (hello.generation != generation.number) return fail("a foreign hello");
       generation.ranks[hello.rank] = self;

@@ -64,6 +64,14 @@ TEST_CASE("the record of a generation says what no worker may send, and keeps to
     note(record, 1, {step(1)});
     CHECK(record.broken() == "rank 1: `step` is for rank 0 to send");
   }
+  SUBCASE("progress that is no truth value") {
+    Record record;
+    note(record, 1, {{"heartbeat", {{"progress", true}}}, {"heartbeat", {{"progress", false}}}});
+    CHECK(record.broken() == "");
+    note(record, 1, {{"heartbeat", {{"progress", 1}}}});
+    CHECK(record.broken() == "rank 1: heartbeat.progress: must be true or false");
+    CHECK(record.heartbeats(1) == 3);
+  }
   SUBCASE("a step that took no time") {
     Record record;
     note(record, 0, {step(1, 0)});

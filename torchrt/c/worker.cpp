@@ -270,6 +270,14 @@ int espalier_report(espalier_worker* worker, std::int64_t step, double loss, dou
   });
 }
 
+// Where the launcher is gone, Control ends the process by itself.
+void espalier_progress(espalier_worker* worker) {
+  guarded(worker, [&]() -> std::int64_t {
+    worker->session.progress();
+    return ESPALIER_OK;
+  });
+}
+
 int espalier_switch_wanted(espalier_worker* worker) {
   return static_cast<int>(guarded(worker, [&]() -> std::int64_t {
     if (take_notice() && worker->environment.extension != worker->environment.anchor)

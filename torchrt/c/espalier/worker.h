@@ -21,6 +21,7 @@
  *       espalier_summed(w);
  *       // the optimizer
  *       espalier_report(w, ++step, loss, seconds);
+ *       // an evaluation now and then: espalier_progress(w) after each batch
  *       if (stand > 0 && step < program.total_steps) {
  *         espalier_give(w, step, fd, bytes);                        // memory with the state
  *         espalier_stand(w, step);                                  // ESPALIER_LEAVE: end with code 0
@@ -44,7 +45,7 @@
 extern "C" {
 #endif
 
-#define ESPALIER_WORKER_VERSION 3 /* of this interface; fields are only ever added at the end of a struct */
+#define ESPALIER_WORKER_VERSION 4 /* of this interface; fields are only ever added at the end of a struct */
 
 enum { ESPALIER_OK = 0, ESPALIER_FAILED = -1, ESPALIER_LEAVE = -2 };
 
@@ -126,6 +127,12 @@ void espalier_peak_memory(struct espalier_worker* worker, uint64_t bytes);
 /* After each step, on process 0, and on all where steps are measured. A loss that is no number is allowed, and only
  * process 0's counts. seconds: how long the step took on this process, up to this call. */
 int espalier_report(struct espalier_worker* worker, int64_t step, double loss, double seconds);
+/* Since version 4. Tells the launcher that the job gets on with work that is no step: call it after each batch of an
+ * evaluation. A job that does no step within launch.hang_seconds (600) and does not call it is taken for hung. Any
+ * process may call it, after espalier_commit() and also after espalier_done(). Cheap: the launcher is told once per
+ * heartbeat (a second) at most. It never fails. Do not call it while waiting: a job that hangs would never be started
+ * again. */
+void espalier_progress(struct espalier_worker* worker);
 /* 1: the launcher wants all processes to stand at the next boundary that they agree upon; 0: it does not. */
 int espalier_switch_wanted(struct espalier_worker* worker);
 /* 1 once after each request of the launcher's for a checkpoint. */

@@ -23,6 +23,7 @@ from ._memory import SharedMemory, private_map
 from ._state import Packed, StateError, apply, read
 
 _PARTS, _STATE = b"ESPPARTS", b"ESPSTATE"
+_PIECE = 1 << 30  # bytes; some seconds of a slow disk
 _LEFT_AFTER = 600.0  # seconds after which a file that was begun and not written on is of a process that was killed
 
 
@@ -30,14 +31,17 @@ class Elsewhere(OSError):
     """Another process could not write its part, and says why."""
 
 
-def _write_file(path: str, data: Any) -> None:
-    """Whole or not at all."""
+def _write_file(path: str, data: Any, gets_on: "Callable[[], None]" = lambda: None) -> None:
+    """Whole or not at all. gets_on: called after each piece that is on the disk, as a slow disk may take longer for all of them than a step may."""
     part = f"{path}.{os.getpid()}.part"
     try:
-        with open(part, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        with memoryview(data) as whole, open(part, "wb") as file:
+            for begin in range(0, len(whole), _PIECE):
+                with whole[begin:begin + _PIECE] as piece:
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+                gets_on()
         os.replace(part, path)
     except OSError:
         _remove(part)
@@ -115,26 +119,26 @@ class Due:
         self._begun = time.monotonic()
 
 
-def _write_packed(path: str, packed: Packed) -> None:
+def _write_packed(path: str, packed: Packed, gets_on: "Callable[[], None]") -> None:
     memory = SharedMemory(packed.size)
     try:
         packed.write(memory.map)
-        _write_file(path, memory.map)
+        _write_file(path, memory.map, gets_on)
     finally:
         memory.close()
 
 
 def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, divided: bool, maximum: "Callable[[Any], None]",
-          unit: int = 1, named: bool = False) -> None:
-    """All processes call it; maximum: see assemble(). Raises OSError: the checkpoint of before is still there. Each process whose own
-    part could not be written says why, and the others raise Elsewhere."""
+          unit: int = 1, named: bool = False, gets_on: "Callable[[], None]" = lambda: None) -> None:
+    """All processes call it; maximum: see assemble(); gets_on: see _write_file(). Raises OSError: the checkpoint of before is still there. Each
+    process whose own part could not be written says why, and the others raise Elsewhere."""
     if not divided and unit == 1:
         if rank == 0:
             try:
                 before = _replaced(path)
             except OSError:
                 before = None  # its parts remain
-            _write_packed(path, Packed(step, objects))
+            _write_packed(path, Packed(step, objects), gets_on)
             _remove_old(path, step, (), before)
         return
     before, mine, problem, again = None, None, None, -1
@@ -144,7 +148,7 @@ def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, 
         again = int(before is not None and before["step"] == step and not before.get("again"))
         if divided or rank < unit:
             mine = _part(path, step, rank, again)
-            _write_packed(mine, Packed(step, objects, sample=sample_of(objects) if rank < unit else None))
+            _write_packed(mine, Packed(step, objects, sample=sample_of(objects) if rank < unit else None), gets_on)
     except OSError as error:
         problem = error
     told = torch.tensor([problem is not None, again == 0, again == 1], dtype=torch.uint8, device="cpu")

@@ -8,6 +8,7 @@ No module that is imported here imports torch: the launcher must hear of the wor
 """
 from __future__ import annotations
 
+import math
 import os
 import queue
 import sys
@@ -42,6 +43,9 @@ class Control:
         self._leaving = False
         self._checkpoint_asked = False
         self._beats: Optional[threading.Thread] = None
+        self._progress_told = -math.inf  # when, by time.monotonic()
+        self._progressing = threading.Lock()
+        self._process = os.getpid()
 
     def hello(self, **fields: Any) -> None:
         self._channel.send({"type": "hello", **fields})
@@ -54,6 +58,22 @@ class Control:
         if self._heartbeat > 0 and self._beats is None:
             self._beats = threading.Thread(target=self._beat, name="espalier-heartbeat", daemon=True)
             self._beats.start()
+
+    def progress(self) -> None:
+        """Tells that this process gets on with work that is no step. Cheap, and for any thread: it tells once per heartbeat at most. It tells nothing
+        before the heartbeats begin, as the launcher counts silence from the first one on, and nothing where it wants none. It does tell after
+        `done`: what follows the last step is waited for as well. Neither a child that was forked tells, nor who was told to leave."""
+        if self._beats is None or self.left or os.getpid() != self._process:
+            return
+        if not self._progressing.acquire(blocking=False):
+            return  # it is told just now, by another thread or by what this signal's handler has interrupted
+        try:
+            now = time.monotonic()
+            if now - self._progress_told >= self._heartbeat:
+                self._progress_told = now
+                self._telling.put({"type": "heartbeat", "progress": True})
+        finally:
+            self._progressing.release()
 
     def send(self, kind: str, **fields: Any) -> None:
         """Soon; at once where the launcher waits for it. Raises ChannelError where something told before cannot be a message."""

@@ -183,6 +183,16 @@ class Run:
         stage of a pipeline, the others say None; so it must be in each replica. Raises StateError where it is not."""
         return self._training().report(loss, tokens)
 
+    def progress(self) -> None:
+        """Tells the launcher that the job gets on with work that is no step: call it after each batch of an evaluation, or each file of
+        a download. A process that does no step within `launch.hang_seconds` (600) and does not call it is taken for hung.
+
+        Cheap: the launcher is told once per heartbeat (a second) at most. Any process may call it, from any thread, also after the last step.
+        Without a launcher, and before the first step, it does nothing. Do not call it where nothing gets on, as in a loop that waits for
+        another process or in a thread of its own: a job that hangs would never be started again."""
+        if self._worker is not None:
+            self._worker.control.progress()
+
     def _training(self) -> Any:
         if self._trainer is None:
             raise RunError("this is for use inside `for step in run.steps():`")

@@ -41,7 +41,8 @@ class Saving:
         """All processes call it. Raises OSError."""
         run = self._run
         self._due.written()
-        _checkpoint.write(self.path, step, self._objects, run.rank, run.world, divided, largest, run.unit, bool(run.has_layouts))  # type: ignore[arg-type]
+        _checkpoint.write(self.path, step, self._objects, run.rank, run.world, divided, largest, run.unit,  # type: ignore[arg-type]
+                          bool(run.has_layouts), run.progress)
         self._written = step
 
     def is_due_after(self, step: int) -> bool:

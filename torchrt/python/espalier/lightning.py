@@ -139,6 +139,26 @@ class Elastic(_DDPStrategy):  # type: ignore[misc]
             self._loop.check_exchange()
         return super().reduce(tensor, group, reduce_op)
 
+    # ---- work that is no step: the launcher hears after each batch and each checkpoint that it gets on
+
+    def validation_step(self, *given: Any, **named: Any) -> Any:
+        return self._told(super().validation_step(*given, **named))
+
+    def test_step(self, *given: Any, **named: Any) -> Any:
+        return self._told(super().test_step(*given, **named))
+
+    def predict_step(self, *given: Any, **named: Any) -> Any:
+        return self._told(super().predict_step(*given, **named))
+
+    def save_checkpoint(self, *given: Any, **named: Any) -> None:
+        self._told(super().save_checkpoint(*given, **named))
+
+    def _told(self, result: Any) -> Any:
+        self._run.progress()
+        return result
+
+    # ---- the end
+
     def teardown(self) -> None:
         if self._loop is None or not self._loop.left:
             super().teardown()  # it copies the state to the host, which who leaves has no time for

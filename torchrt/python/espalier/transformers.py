@@ -174,6 +174,22 @@ class ElasticCallback(TrainerCallback):
                 self._unlogged = 0.0
             self._run.end()
 
+    # ---- work that is no step: the launcher hears that it gets on
+
+    def on_prediction_step(self, *_: Any, **__: Any) -> None:
+        self._run.progress()
+
+    def on_evaluate(self, *_: Any, **__: Any) -> None:
+        self._run.progress()
+
+    def on_predict(self, *_: Any, **__: Any) -> None:
+        self._run.progress()
+
+    def on_save(self, *_: Any, **__: Any) -> None:
+        self._run.progress()
+
+    # ---- the end
+
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         if state.global_step == self._run.total_steps:
             self._end_step()
