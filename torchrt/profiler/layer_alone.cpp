@@ -13,8 +13,8 @@ namespace espalier::torchrt {
 
 namespace {
 
-// Of all rounds of one degree and number of samples.
-constexpr UnitRounds kRounds{1, 5, 0.5};
+// Of one degree and number of samples. Fewer than four timed rounds tell no spread (step_statistics.hpp).
+constexpr UnitRounds kRounds{1, 8, 1.5};
 constexpr double kSteady = 0.1;  // the largest spread of times that still tell something
 constexpr int kMostDegree = 16;  // GPUs of a node that a layer is divided among
 
@@ -48,7 +48,7 @@ std::vector<LayerTime> measure_layer(const Config& config, Device& device, const
     for (const int samples : sample_counts(look.samples, config.training.global_batch)) {
       try {
         const UnitProfile unit = measure_unit(alone, device, {UnitKind::block, tp, samples, 1}, kRounds).profile;
-        if (unit.spread > kSteady) return {};
+        if (unit.spread > kSteady) continue;
         times.push_back({tp, samples, unit.forward + unit.backward + unit.weight_gradient});
       } catch (const MemoryError&) {
       } catch (const std::bad_alloc&) {

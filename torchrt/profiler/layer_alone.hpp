@@ -14,10 +14,10 @@ struct LayerLook {
   int tp = 1;                // the plan's degree, which is measured first
   int samples = 1;           // of the plan's micro-batch, on this rank
   std::vector<int> degrees;  // that the job may be given, too
-  double most_seconds = 3;   // then no further degree is begun
+  double most_seconds = 4;   // then no further degree is begun
 };
 
-// Takes the memory of one layer, and gives it back. Degrees that lack memory are left out. Empty: the times are not
+// Takes the memory of one layer, and gives it back. Left out is a degree that lacks memory, and a time that is not
 // steady enough to tell anything, e.g. on a CPU that other ranks share. Call prepare_torch() before. Throws Error.
 std::vector<LayerTime> measure_layer(const Config& config, Device& device, const LayerLook& look);
 
