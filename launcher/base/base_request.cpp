@@ -14,11 +14,11 @@ constexpr const char* kBeside = ":beside";  // behind the comment of a base that
 // Slurm drops a base that waits when its launcher has not lowered its time limit for so long, e.g. because it is dead.
 // A slurmctld that is away for less time changes nothing. Where Slurm may requeue the submitted job the next launcher
 // goes on with the base, and it may wait longer then. (Tried on 22.05: a user may not change the deadline.)
-constexpr std::time_t kDeadlineBehind = 30 * 60, kDeadlineOfRequeued = 7 * 24 * 3600;
+constexpr std::time_t kDeadlineBehind = 30L * 60, kDeadlineOfRequeued = 7L * 24 * 3600;
 // A base beside another one is withdrawn earlier than this by its launcher. Without a launcher it must not start late.
 constexpr std::time_t kBesideStarts = 120;
 // A job without a time limit can have no deadline. This is the limit of a base beside another one, then.
-constexpr std::time_t kYear = 365 * 24 * 3600;
+constexpr std::time_t kYear = 365L * 24 * 3600;
 
 }  // namespace
 

@@ -20,6 +20,7 @@ std::vector<std::string> with_steps(const Settings& settings, int steps) {
 
 std::vector<GpuId> gpus_on_stage(int count) {
   std::vector<GpuId> gpus;
+  gpus.reserve(static_cast<std::size_t>(count));
   for (int gpu = 0; gpu < count; ++gpu) gpus.push_back({kStageNode, gpu});
   return gpus;
 }

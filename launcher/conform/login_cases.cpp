@@ -18,7 +18,7 @@ void turns_away(
 }
 
 Case silent(const std::string& name, const std::string& title, Move opening, bool brief = false) {
-  return {name, title, [opening](Stage& stage) { turns_away(stage, opening); }, brief};
+  return {name, title, [opening = std::move(opening)](Stage& stage) { turns_away(stage, opening); }, brief};
 }
 
 Case false_welcome(const std::string& name, const std::string& title,

@@ -14,7 +14,7 @@ void demand(bool holds, const std::string& what) {
 // The worker gets an assignment with these changes, which it cannot follow. It ends by itself, before `ready`.
 Case misassigned(const std::string& name, const std::string& title, std::function<void(wire::Frame&)> change,
                  bool brief = false) {
-  const auto play = [change](Stage& stage) {
+  const auto play = [change = std::move(change)](Stage& stage) {
     Generation generation(stage, 1);
     wire::Frame assign = wire::to_frame(generation.assignment());
     change(assign);

@@ -5,7 +5,7 @@ namespace {
 
 // After its hello the worker gets these bytes, which its launcher cannot have sent. It must end by itself.
 Case broken(const std::string& name, const std::string& title, std::function<void(Line&)> send, bool brief = false) {
-  const auto play = [send](Stage& stage) {
+  const auto play = [send = std::move(send)](Stage& stage) {
     Generation generation(stage, 1);
     generation.say_hello();
     for (int rank = 0; rank < generation.size(); ++rank) send(generation.line(rank));
