@@ -17,12 +17,12 @@ FUZZ_PARSERS := $(addprefix planner/wire/,frame.cpp framing.cpp messages.cpp ran
     toml_reader.cpp config.cpp config_model.cpp model/config_json.cpp model/hugging_face.cpp) \
   $(addprefix spank/,elastic_option.c gpu_request.c multi_prog.c) planner/wire/grant.c
 # What the parsers need beside themselves.
-FUZZ_OTHERS  := $(addprefix planner/wire/,frame_tags.cpp handshake.cpp munge.cpp packet_socket.cpp packet_listeners.cpp peer_owner.cpp) \
+FUZZ_OTHERS  := $(addprefix planner/wire/,frame_tags.cpp handshake.cpp munge.cpp packet_socket.cpp packet_listeners.cpp peer_owner.cpp host_uid.cpp) \
   $(addprefix planner/core/,error.cpp names.cpp plan.cpp data_parallel.cpp profile_check.cpp model/stage_profile.cpp model/model_sizes.cpp model/published_models.cpp \
     pipeline/action_text.cpp pipeline/generate.cpp pipeline/placement.cpp pipeline/simulate.cpp \
     topology/switch_paths.cpp topology/gpu_specs.cpp topology/topology.cpp \
     pipeline_form.cpp model/form_figures.cpp model/own_lists.cpp model/scheduled_time.cpp) planner/cli/live_cluster.cpp planner/cli/preset_clusters.cpp \
-  planner/sim/redeployment.cpp planner/slurm/site.c planner/core/schedule/objective_names.cpp \
+  planner/sim/redeployment.cpp planner/slurm/site.c planner/core/schedule/objective_names.cpp launcher/process/resource_limits.cpp \
   $(filter-out %/main.cpp,$(wildcard planner/core/pipeline/generators/*.cpp)) planner/slurm/hosts.c \
   $(addprefix torchrt/,checksum.cpp input_file.cpp unit_times.cpp model_flops.cpp safetensors/element_type.cpp) \
   $(filter-out torchrt/model/config_json.cpp torchrt/model/hugging_face.cpp,$(MODEL_PURE)) $(wildcard torchrt/model/families/*.cpp)
