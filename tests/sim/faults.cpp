@@ -58,6 +58,9 @@ void Faults::after_event() {
   for (auto& [id, process] : history_.launchers) {
     if (process.changes == process.struck) continue;
     process.struck = process.changes;
+    // A second base is withdrawn when a job begins to wait for its GPUs, which few jobs do by themselves.
+    if (history_.mutant == Mutant::lost_withdrawal && process.seen == JobPhase::acquiring)
+      history_.timeline.at(history_.timeline.now() + history_.random.real(0, 4), nullptr, [this] { plain_job(); });
     if (!history_.random.chance(in_change_)) continue;
     const Seconds soon = history_.random.chance(0.5) ? 0 : history_.random.real(0, 1);
     history_.timeline.at(history_.timeline.now() + soon, nullptr, [this] {

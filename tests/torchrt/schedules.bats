@@ -103,6 +103,16 @@ trained() { # FILE...
   echo "# $count lists of torch's were trained" >&3
 }
 
+@test "a list of each of torch's generators is trained, also one whose backwards come last to first" {
+  local kind files=()
+  for kind in 1F1B GPipe LoopedBFS Interleaved1F1B InterleavedZeroBubble ZBVZeroBubble; do
+    mapfile -t -O ${#files[@]} files < <(ls theirs/Schedule$kind-p2-m4-v?.csv | tail -n 1)
+  done
+  [ ${#files[@]} = 6 ] || [ ${#files[@]} = 5 ] # torch 2.11 refuses its own list of 1F1B
+  grep -q '1B3,1B2' theirs/ScheduleLoopedBFS-p2-m4-v1.csv
+  trained "${files[@]}"
+}
+
 # bats test_tags=long:4
 @test "lists of torch's generators are trained: 1F1B, GPipe, looped, interleaved, zero-bubble and V, bit for bit as 1F1B" {
   local kind files
