@@ -66,10 +66,14 @@ void Control::progress() {
   client_.send(wire::heartbeat_with_progress());
 }
 
-wire::Frame Control::next(const std::string& what, Milliseconds timeout) {
-  const std::optional<wire::Frame> frame = client_.receive(timeout);
+wire::Frame Control::next(const std::string& what, wire::AwakeLimit& limit) {
+  std::optional<wire::Frame> frame;
+  while (!frame && !limit.over()) {
+    frame = client_.receive(limit.begin_look(std::chrono::steady_clock::now()));
+    limit.end_look(std::chrono::steady_clock::now());
+  }
   if (!frame)
-    throw Error("launcher: no `" + what + "` within " + std::to_string((timeout.count() + 500) / 1000) +
+    throw Error("launcher: no `" + what + "` within " + std::to_string((limit.time().count() + 500) / 1000) +
                 " s; see its log");
   if (frame->type == wire::Exit::type) throw LeaveNow{};
   return *frame;

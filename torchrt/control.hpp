@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "planner/wire/awake_limit.hpp"
 #include "planner/wire/client.hpp"
 #include "torchrt/device/unique_fd.hpp"
 
@@ -39,9 +40,9 @@ class Control {
   // Tells the launcher that this process gets on with work that is no step. Cheap: it tells once per heartbeat at most,
   // and not at all where the launcher wants no heartbeats.
   void progress();
-  // The next message of any type. Throws LeaveNow on `exit`, Error when `timeout` passes. `what`
+  // The next message of any type. Throws LeaveNow on `exit`, Error when `limit` is over. `what`
   // names the awaited message in the Error.
-  wire::Frame next(const std::string& what, Milliseconds timeout);
+  wire::Frame next(const std::string& what, wire::AwakeLimit& limit);
   // A message that has already arrived. Throws LeaveNow on `exit`.
   std::optional<wire::Frame> poll();
   [[noreturn]] static void unexpected(const std::string& got, const std::string& wanted);

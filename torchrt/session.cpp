@@ -2,8 +2,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "planner/core/error.hpp"
 #include "planner/wire/host_uid.hpp"
 #include "planner/wire/switch_lists.hpp"
@@ -26,10 +24,9 @@ Session::Session(const WorkerEnvironment& environment)
 // The next message but for `checkpoint`, which must be of this type.
 template <class Message>
 wire::Frame Session::await_frame(Control::Milliseconds timeout) {
-  const auto until = std::chrono::steady_clock::now() + timeout;
+  wire::AwakeLimit limit(timeout);
   while (true) {
-    const auto left = std::chrono::duration_cast<Control::Milliseconds>(until - std::chrono::steady_clock::now());
-    wire::Frame frame = control_.next(Message::type, std::max(left, Control::Milliseconds(1)));
+    wire::Frame frame = control_.next(Message::type, limit);
     if (frame.type == Message::type) return frame;
     if (frame.type != wire::Checkpoint::type) Control::unexpected(frame.type, Message::type);
     checkpoint_ = true;

@@ -1,6 +1,5 @@
 #include "launcher/process/awake_timer.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "planner/wire/clock.hpp"
@@ -8,21 +7,18 @@
 namespace espalier::launcher {
 
 void AwakeTimer::start(Milliseconds time, std::function<void()> over) {
-  left_ = time;
+  limit_.emplace(time, look_, stalled_);
   over_ = std::move(over);
   wait();
 }
 
 void AwakeTimer::wait() {
-  waits_ = std::min(left_, look_);
-  since_ = wire::steady_now();
-  watch_ = loop_.after(waits_, [this] { look(); });
+  watch_ = loop_.after(limit_->begin_look(wire::steady_now()), [this] { look(); });
 }
 
 void AwakeTimer::look() {
-  const auto passed = std::chrono::duration_cast<Milliseconds>(wire::steady_now() - since_);
-  left_ -= passed > waits_ + stalled_ ? waits_ : std::max(passed, waits_);
-  if (left_ > Milliseconds(0)) return wait();
+  limit_->end_look(wire::steady_now());
+  if (!limit_->over()) return wait();
   watch_.reset();
   std::exchange(over_, nullptr)();
 }

@@ -1,20 +1,20 @@
-// A limit whose time does not run while this process stands still, e.g. while Slurm has the job suspended: what is
-// waited for stands still as well. Runs on the loop.
+// A timer for a limit whose time does not run while this process stands still (planner/wire/awake_limit.hpp). Runs on
+// the loop.
 #pragma once
 
-#include <chrono>
 #include <functional>
+#include <optional>
 
+#include "planner/wire/awake_limit.hpp"
 #include "planner/wire/loop.hpp"
 
 namespace espalier::launcher {
 
 class AwakeTimer {
  public:
-  using Milliseconds = std::chrono::milliseconds;
+  using Milliseconds = wire::AwakeLimit::Milliseconds;
 
-  // It looks at the clock once every `look`. A look that is late by more than `stalled` shows that the process stood
-  // still; that time does not count.
+  // `look`, `stalled`: as of AwakeLimit.
   explicit AwakeTimer(wire::Loop& loop, Milliseconds look = Milliseconds(1000),
                       Milliseconds stalled = Milliseconds(5000))
       : loop_(loop), look_(look), stalled_(stalled) {}
@@ -30,8 +30,7 @@ class AwakeTimer {
   wire::Loop& loop_;
   const Milliseconds look_, stalled_;
   std::function<void()> over_;
-  Milliseconds left_{}, waits_{};
-  std::chrono::steady_clock::time_point since_;
+  std::optional<wire::AwakeLimit> limit_;
   wire::Watch watch_;
 };
 

@@ -25,10 +25,13 @@ ExtensionNotices::ExtensionNotices(wire::Loop& loop, BlockingThread& slurm, cons
 // and their report may be lost.
 void ExtensionNotices::watch() {
   std::erase_if(notices_, [this](const auto& entry) { return !jobs_.all().contains(entry.first); });
-  std::vector<JobId> unheard;
+  std::set<JobId> unheard, under_way;
   for (const auto& [id, job] : jobs_.all())
-    if (job.running && !job.leaving && !heard(id) && !notices_[id].asked) unheard.push_back(id);
-  for (const JobId id : order_.next(unheard)) {
+    if (job.running && !job.leaving && !heard(id)) {
+      unheard.insert(id);
+      if (notices_[id].asked) under_way.insert(id);
+    }
+  for (const JobId id : order_.next(unheard, under_way)) {
     notices_[id].asked = true;
     slurm_.post([this, id]() -> std::function<void()> {
       bool preempted = false;

@@ -111,17 +111,20 @@ const char* const kUsage =
     "  -V, --version             print the version\n"
     "  -h, --help                print this\n"
     "\n"
-    "Exit status: 0 done, 1 the planner refused or cannot be reached, 2 wrong usage.\n";
+    "Exit status: 0 done. 1 the planner refused or cannot be reached, or the configuration has an error; of plan,\n"
+    "simulate, schedule and calibrate also a wrong file or no result; of doctor, faults; of profile, no profile job\n"
+    "could be submitted. 2 wrong usage; of profile, any error before it submits profile jobs.\n";
 
 const char* const kPlanUsage =
     "Usage: espalier plan --job=FILE --cluster=FILE --gpus=N[,N...] [--schedule=NAME] [-o|--json]\n"
     "       espalier plan --profiles=FILE[,FILE...] --cluster=FILE [-o|--json]\n"
     "The best plan of a job on the first N GPUs of a cluster, with its predicted time and memory.\n"
     "With --profiles: the step time of the plan whose stages were profiled.\n"
-    "Needs neither Slurm, nor the planner, nor a configuration.\n"
+    "Needs neither Slurm, except with --cluster=slurm, nor the planner, nor a configuration.\n"
     "\n"
     "      --job=FILE            the model, its training and what was measured of it\n"
-    "      --cluster=FILE        nodes, GPUs and switches; or cluster-a, cluster-b, slurm\n"
+    "      --cluster=FILE        nodes, GPUs and switches; or cluster-a, cluster-b, cluster-arena, cluster-arena-a,\n"
+    "                            cluster-arena-b, slurm\n"
     "      --gpus=N[,N...]       how many GPUs; the others are compared with the fewest\n"
     "      --schedule=NAME       pipeline schedule instead of the file's; auto: the best for each N\n"
     "      --profiles=FILE,...   what espalier-train --profile-plan printed, one file a stage\n"

@@ -93,7 +93,9 @@ std::optional<ScheduleArguments> parse_schedule(const std::vector<std::string>& 
                "espalier schedule");
   app.add_option("--ranks", result.ranks, "pipeline ranks")->check(CLI::Range(1, kMostRanks));
   app.add_option("--micro-batches", result.micro_batches, "of a step")->check(CLI::Range(1, kMostMicroBatches));
-  app.add_option("--kind", kinds, "one or several, or all, which is the default: " + described_kinds())->delimiter(',');
+  app.add_option("--kind", kinds,
+                 "one or several, or all; all by default, none with --search or --file: " + described_kinds())
+      ->delimiter(',');
   app.add_option("--chunks", result.chunks, "on each rank, of the kinds that can have any number (interleaved: 2)")
       ->check(CLI::Range(1, kMostChunks));
   app.add_option("--file", result.file, "read a schedule: CSV of torch.distributed.pipelining, one row a rank");

@@ -154,7 +154,8 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
                  "instead: measured iteration times of models by GPU type, as Arena's profile.csv");
   app.add_option("--types", types, "GPU types that the trace names: asked, preferred or any (asked)");
   app.add_option("--config", result.config,
-                 "espalier.toml: the planner's settings, of suika, flextrain, arena-anchored and espalier");
+                 "espalier.toml: the planner's settings, of suika, suika-dp, flextrain, flextrain-dp, arena-anchored "
+                 "and espalier");
   app.add_option("--policy", policy, "one or several of " + policy_list());
   app.add_option("--seed", seed, "of the sampling and of injected errors (1)");
   app.add_option("--from", from, "jobs submitted from then on: a date or seconds");

@@ -127,6 +127,9 @@ Json Answers::config() const {
             {"launch.spares", config_.spares},
             {"launch.hang_seconds", config_.hang_seconds},
             {"launch.heartbeat_seconds", config_.heartbeat_seconds},
+            {"launch.node_setup_seconds", config_.node_setup_seconds},
+            {"launch.adoption_minutes", config_.adoption_minutes},
+            {"launch.base_partition", config_.base_partition},
             {"launch.work_dir", config_.work_dir},
             {"network.tp_gb_s", hardware.tp_gb_s},
             {"network.dp_gb_s", hardware.dp_gb_s},
@@ -156,6 +159,8 @@ Json Answers::config() const {
     json["gpu." + type + ".tflops"] = gpu.tflops;
     json["gpu." + type + ".memory_gb"] = gpu.memory_gb;
     json["gpu." + type + ".memory_bandwidth_gb_s"] = gpu.memory_bandwidth_gb_s;
+    json["gpu." + type + ".nic_gb_s"] = gpu.nic_gb_s;
+    json["gpu." + type + ".nics"] = gpu.nics;
   }
   return json;
 }

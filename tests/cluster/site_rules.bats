@@ -59,6 +59,23 @@ each_has() { # PATTERN: of every extension, of which there is at least one
   goes_on_well
 }
 
+@test "show config names every key of espalier.toml(5)" {
+  espalier show config --json > "$BOX/log/config.json"
+  python3 - "$BOX_REPO/man/espalier.toml.5" "$BOX/log/config.json" <<'P'
+import json, re, sys
+known, section, keys = json.load(open(sys.argv[2])), "", []
+for line in open(sys.argv[1]):
+    if line.startswith(".SH"):
+        section = (re.match(r"\.SH \[(\w+)\]", line) or ["", ""])[1]
+    elif section and (key := re.match(r'\.BR (\w+) " = ', line)):
+        keys.append(f"{section}.{key[1]}")
+assert len(keys) > 60, keys
+# A table that the site does not give has no keys.
+missing = set(keys) - set(known) - {"objective.account_weights", "objective.qos_weights"}
+assert not missing, missing
+P
+}
+
 @test "the site's own constraint and account win over the job's" {
   cp /etc/espalier/espalier.toml "$BOX/share/before.toml"
   printf '%s\n' 'extensions.constraint = "eth"' 'extensions.account = "lent"' >> /etc/espalier/espalier.toml

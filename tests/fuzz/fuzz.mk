@@ -43,6 +43,17 @@ $(BUILD)/fuzz/bin/%: $(BUILD)/fuzz/obj/tests/fuzz/targets/%.cpp.o tests/fuzz/lib
 	  $(WIRE_LIBS) $(CORE_LIBS) -lcsv -lz -lslurm -lfmt -lxxhash
 .SECONDARY: $(call fuzz_objects,$(patsubst %,tests/fuzz/targets/%.cpp,$(FUZZ_TARGETS)))
 
+# Links the same sources, as the ordinary build has compiled them. When a parser begins to need another file, `make test` says so,
+# and not the next fuzzing.
+FUZZ_LINKED := $(BUILD)/test/fuzz_targets.so
+$(FUZZ_LINKED): $(patsubst %.c,$(BUILD)/obj/%.o,$(patsubst %.cpp,$(BUILD)/obj/%.o,$(FUZZ_PARSERS) $(FUZZ_OTHERS) \
+    tests/fuzz/require.cpp tests/fuzz/memory_file.cpp $(wildcard tests/fuzz/targets/*.cpp)))
+	@mkdir -p $(@D)
+	$(link)$(CXX) $(LDFLAGS) -shared -Wl,--no-undefined -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) -lcsv -lz -lslurm -lfmt -lxxhash
+ifneq ($(SAN),1)
+$(UNIT_TEST): | $(FUZZ_LINKED)
+endif
+
 # TARGETS: some of them only. What they found and reached is in $(BUILD)/fuzz.json; corpora grow in $(BUILD)/fuzz/corpora.
 TARGETS ?= $(FUZZ_TARGETS)
 .PHONY: test-fuzz

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import io
 import os
+import queue
 import socket
 import subprocess
 import sys
@@ -200,6 +201,29 @@ class Telling(unittest.TestCase):
             control.expect("commit")
         self.assertGreaterEqual(time.monotonic() - begun, 0.3)
         self.assertLess(time.monotonic() - begun, 60)
+
+    def test_time_in_which_the_process_stood_still_does_not_count(self):
+        from espalier import _control
+        control, begun = self.control(lambda _: None, patience=0.5), time.monotonic()
+
+        class Frames:  # Slurm has the process suspended in its second look
+            def __init__(self, come_in_look):
+                self.look, self.come_in_look = 0, come_in_look
+
+            def get(self, timeout):
+                self.look += 1
+                time.sleep(1.5 if self.look == 2 else timeout)
+                if self.look == self.come_in_look:
+                    return {"type": "commit"}
+                raise queue.Empty
+
+        with unittest.mock.patch.multiple(_control, _LOOK=0.1, _STALLED=1.0):
+            control._frames = Frames(come_in_look=0)
+            with self.assertRaisesRegex(_channel.ChannelError, "no `commit`"):
+                control.expect("commit")
+            self.assertGreaterEqual(time.monotonic() - begun, 1.85)
+            control._frames = Frames(come_in_look=3)
+            self.assertEqual(control.expect("commit"), {"type": "commit"})
 
     def test_who_tells_its_last_words_waits_until_they_are_sent_and_not_for_ever(self):
         from espalier import _control

@@ -86,6 +86,18 @@ for generation in (0, 1):
   [ "${lines[-1]}" = "[]" ]
 }
 
+@test "an imitated device's table needs no more rows than the plans do: what it has not is not measured" {
+  [ "$(id -u)" = 0 ] || skip "a private munged needs root"
+  layer_table
+  python3 -c 'import json
+rows = json.load(open("times.json"))["rows"]
+json.dump({"rows": [row for row in rows if (row["tp"], row["samples"]) == (1, 2)]}, open("times.json", "w"))'
+  run measured_layers relaxed
+  [ "$status" = 0 ]
+  [ "${lines[-2]}" = "[(1, 2)]" ]
+  [ "${lines[-1]}" = "[]" ]
+}
+
 @test "replicas report the sums of their gradients, tensor-parallel ranks those in the forward pass" {
   rm -f p.jsonl
   on_shape "4 4x1:1,1 4x2:2" --set profile.every=4 --set profile.dense=0 --set profile.path=p.jsonl

@@ -4,8 +4,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
+#include <vector>
 
 #include "planner/core/error.hpp"
+#include "planner/core/model/model_sizes.hpp"
 #include "planner/core/model/published_models.hpp"
 #include "tests/bench/planner/cluster.hpp"
 #include "tests/bench/planner/measured_plan.hpp"
@@ -117,6 +120,18 @@ TEST_CASE("models are known by family and size, however their names are written"
                          Error);
   CHECK_THROWS_AS(published_model("LLaMA-8B"), Error);
   CHECK_THROWS_AS(published_model("7B"), Error);
+}
+
+// The numbers that the model cards give, in billions. Qwen2's two small ones have one matrix for embedding and head.
+TEST_CASE("published models have as many parameters as they were published with") {
+  const std::vector<std::tuple<const char*, bool, double>> published{
+      {"gpt2-xl", true, 1.558},     {"llama-7b", false, 6.738},    {"llama-13b", false, 13.016},
+      {"llama-65b", false, 65.286}, {"llama2-70b", false, 68.977}, {"qwen2-0.5b", true, 0.494},
+      {"qwen2-1.5b", true, 1.544},  {"qwen2-7b", false, 7.616},    {"qwen2-72b", false, 72.706}};
+  for (const auto& [name, tied, billions] : published) {
+    INFO(name);
+    CHECK(total_parameters(published_model(name), tied) / 1e9 == doctest::Approx(billions).epsilon(0.001));
+  }
 }
 
 TEST_CASE("a model that has no known shape may bring it in columns") {

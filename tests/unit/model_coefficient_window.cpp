@@ -248,3 +248,20 @@ TEST_CASE("blending takes the mean of what was measured twice, and what was meas
   CHECK(half.param_bytes == 5);
   CHECK(blend(known, fresh, 1).gpu[0].comp == doctest::Approx(4));
 }
+
+TEST_CASE("times that contain a layer's fixed part have no mean with times beside which it is told") {
+  JobCoefficients without = measured(3), with = measured(2);
+  with.degree_factors = {{1, 1}, {2, 1.2}};
+  with.fixed_samples = 0.5;
+  for (const JobCoefficients& result : {blend(without, with, 0.1), blend(with, without, 0.1)}) {
+    CHECK(result.gpu[0].comp == 2);
+    CHECK(result.fixed_samples == 0.5);
+    CHECK(result.degree_factors == with.degree_factors);
+  }
+  JobCoefficients again = with;
+  again.gpu[0].comp = 4;
+  again.fixed_samples = 0.1;
+  const JobCoefficients half = blend(with, again, 0.5);
+  CHECK(half.gpu[0].comp == doctest::Approx(3));
+  CHECK(half.fixed_samples == doctest::Approx(0.3));
+}

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "planner/core/json.hpp"
+#include "planner/core/model/coefficient_window.hpp"
 #include "planner/core/model/degree_factor.hpp"
 #include "planner/core/profile_check.hpp"
 #include "tests/unit/model_profiles.hpp"
@@ -63,6 +64,21 @@ TEST_CASE(
   CHECK(at_four->fixed_samples == doctest::Approx(0.2 / 1.3));
 }
 
+// Weights are read once for each micro-batch, and TP divides them.
+TEST_CASE("where the fixed part shrinks with the degree, times of many samples are predicted well all the same") {
+  const std::vector<LayerTime> times{{1, 8, 66}, {1, 1, 10}, {8, 8, 10.1}, {8, 1, 1.7}};
+  for (const int told : {1, 8}) {
+    CAPTURE(told);
+    const auto fit = fit_layer_times(times, told);
+    REQUIRE(fit);
+    JobCoefficients job;
+    job.tp_degrees = {1, 2, 4, 8};
+    job.degree_factors = fit->degree_factors;
+    job.fixed_samples = fit->fixed_samples;
+    CHECK(samples_of_work(job, 8, 8) / samples_of_work(job, 8, 1) == doctest::Approx(10.1 / 66).epsilon(0.03));
+  }
+}
+
 TEST_CASE("a layer's times that tell less give less") {
   SUBCASE("one number of samples shows no fixed part") {
     const auto fit = fit_layer_times({{1, 4, 12}, {2, 4, 7}}, 1);
@@ -80,6 +96,14 @@ TEST_CASE("a layer's times that tell less give less") {
     REQUIRE(fit);
     CHECK(std::isfinite(fit->fixed_samples));
     CHECK(fit->fixed_samples > 5);
+  }
+  SUBCASE("without a fixed part, times of other numbers of samples compare with nothing") {
+    const auto fit = fit_layer_times({{1, 1, 4.5}, {2, 4, 8.1}, {4, 1, 2.3}}, 1);
+    REQUIRE(fit);
+    REQUIRE(fit->degree_factors.size() == 2);
+    CHECK(fit->degree_factors[0] == DegreeFactor{1, 1});
+    CHECK(fit->degree_factors[1].tp == 4);
+    CHECK(fit->degree_factors[1].factor == doctest::Approx(4 * 2.3 / 4.5));
   }
   SUBCASE("nothing where the degree that runs was not measured") {
     CHECK_FALSE(fit_layer_times({{2, 1, 3}}, 1));
@@ -133,6 +157,22 @@ TEST_CASE("what one generation told of degrees holds for the next, which does no
   const JobCoefficients unaware = calibrate(c.hardware, c.topology, later).job;
   CHECK(unaware.degree_factors.empty());
   CHECK(forward_ms(c, unaware, alone_on(1)) > 1.3 * forward_ms(c, known, alone_on(1)));
+}
+
+TEST_CASE("a degree that is new tells its own time, and what was known of the others stays") {
+  const Cluster c = cluster(6, true);
+  const JobCoefficients known = with_degrees();
+  Profile profile = profile_of(c, known, alone_on(1));
+  profile.layer_times = times_of(known);
+  std::erase_if(profile.layer_times, [](const LayerTime& one) { return one.tp == 4; });
+  const JobCoefficients first = calibrate(c.hardware, c.topology, profile).job;
+  REQUIRE_FALSE(degree_is_measured(first, 4));
+  const JobCoefficients fresh =
+      calibrate(c.hardware, c.topology, profile_of(c, known, alone_on(4)), {}, {0, &first}).job;
+  CHECK(told_degree(fresh) == 4);
+  const JobCoefficients both = refine(first, fresh);
+  for (const int tp : {1, 2, 4})
+    CHECK(forward_ms(c, both, alone_on(tp)) == doctest::Approx(forward_ms(c, known, alone_on(tp))).epsilon(0.02));
 }
 
 TEST_CASE("a profile's times of a layer are read back, and times that cannot be are refused by name") {

@@ -1,6 +1,7 @@
 // "Modeling TP" and "Modeling DP" of Suika App. A.2 against numbers worked out by hand.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "planner/core/model/degree_factor.hpp"
@@ -56,6 +57,32 @@ TEST_CASE("what TP does not divide, and what does not depend on the samples, is 
   for (const int tp : {1, 2})
     CHECK(stage_rates(cluster().hardware, told, shape(tp, 1, 1, 0), all(2, 1)).comp_fwd ==
           doctest::Approx(stage_rates(cluster().hardware, known, shape(tp, 1, 1, 0), all(2, 1)).comp_fwd));
+}
+
+// Against every division of the samples.
+TEST_CASE("two types' shares are the best ones, also where a part of the time does not depend on the samples") {
+  const Hardware hardware = cluster().hardware;
+  StageShape two = shape(1, 2, 1, 0);
+  two.classes[0] = {0, 0, 1};
+  two.classes[1] = {1, 0, 1};
+  two.class_count = 2;
+  for (const double fixed : {0.0, 0.5, 1.0, 4.0})
+    for (int samples = 2; samples <= 24; ++samples) {
+      CAPTURE(fixed);
+      CAPTURE(samples);
+      JobCoefficients known = job();
+      known.fixed_samples = fixed;
+      known.gpu[1].backward = known.gpu[0].backward;
+      const auto slowest = [&](int first) {
+        return std::max(known.gpu[0].comp * (first + fixed), known.gpu[1].comp * (samples - first + fixed));
+      };
+      double best = slowest(1);
+      for (int first = 2; first < samples; ++first) best = std::min(best, slowest(first));
+      const Shares shares = balance_shares(hardware, known, two, samples, false);
+      REQUIRE(shares.feasible);
+      CHECK(shares.most[0] + shares.most[1] == samples);
+      CHECK(slowest(shares.most[0]) == doctest::Approx(best));
+    }
 }
 
 TEST_CASE("a TP group adds two ring all-reduces a layer, at a bandwidth that grows with the logarithm of the message") {

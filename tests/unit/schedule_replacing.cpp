@@ -12,6 +12,7 @@
 #include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/solver/evaluator.hpp"
+#include "tests/bench/planner/random_pipeline.hpp"
 #include "tests/unit/model_profiles.hpp"
 #include "tests/unit/schedule_cases.hpp"
 
@@ -42,18 +43,8 @@ struct Case {
     one.parallel.micro_batches = micro_batches;
     one.min_gpus = one.floor_gpus = stages * tp;
     one.plan = uniform_plan(stages, 1, layers, micro_batches, micro_batches, order, tp);
-    JobCoefficients known;
-    known.layers = layers;
-    known.global_batch = micro_batches;
+    JobCoefficients known = bench::random_pipeline_job(chance, layers, micro_batches);
     known.tp_degrees = {1, 2};
-    known.activ_bytes = 1e6;
-    known.param_bytes = 4e8;
-    known.param_optim_bytes = 1.4e9;
-    known.weight_bytes = 4e8;
-    known.activ_p_bytes = 4e8;
-    known.deferred = 0.3 + 0.3 * chance.unit();
-    known.first.compute_layers = chance.unit();
-    known.last.compute_layers = 3 * chance.unit();
     known.first.assumed_compute = known.last.assumed_compute = known.assumed_rail = false;
     input = input_of({node("n1", stages * tp)}, {one});
     auto site = std::make_shared<Site>(*neutral_site(input.cluster));

@@ -104,6 +104,17 @@ TEST_CASE(
   CHECK_FALSE(degree_is_measured(job, 4));
 }
 
+TEST_CASE("a size between two that were measured lies between them") {
+  JobCoefficients job = measured_at({1, 2, 4, 8}, 2, 240);
+  job.degree_factors = {{2, 1}, {8, 1.4}};
+  CHECK(degree_factor(job, 4) == doctest::Approx(1.2));
+  CHECK(degree_factor(job, 1) == doctest::Approx(1.01));
+  CHECK(degree_factor(job, 16) == doctest::Approx(1.25 * 1.4));
+  count_unmeasured_degrees_as_worst(job);
+  CHECK(degree_factor(job, 4) == doctest::Approx(1.2 * 1.2));
+  CHECK(degree_factor(job, 1) == doctest::Approx(1.01));
+}
+
 TEST_CASE("each size that ran is predicted as it was measured, also after others ran") {
   const JobCoefficients one = measured_at({1, 2, 4}, 1, 480), two = measured_at({1, 2, 4}, 2, 400),
                         four = measured_at({1, 2, 4}, 4, 100);

@@ -4,66 +4,19 @@
 #include <doctest/doctest.h>
 
 #include "planner/core/model/evaluate_plan.hpp"
-#include "planner/core/pipeline/improve.hpp"
-#include "planner/core/schedule/job_problem.hpp"
-#include "planner/core/solver/evaluator.hpp"
+#include "tests/bench/planner/random_pipeline.hpp"
 #include "tests/unit/schedule_cases.hpp"
 
 using namespace espalier;
 
 namespace {
 
-// A pipeline on one node, planned with the fastest known schedule.
-struct Case {
-  Hardware hardware;
-  Topology topology;
-  JobCoefficients known;
-  PlanBounds bounds;
-  PlanSketch sketch;
-  Plan plan;
+struct Case : bench::RandomPipeline {
   ElasticJob job;
-  bool fits = false;
 
-  explicit Case(pipeline::Chance& chance) {
-    hardware.types.push_back({"gpu", 300, 1e18, 3000});
-    hardware.kinds.emplace_back();
-    const int stages = 2 + chance.below(6), micro_batches = stages * (1 + chance.below(3));
-    topology.add_node("n0", 0, std::vector<std::int16_t>(static_cast<std::size_t>(stages), 0), {});
-    known.layers = stages * (4 + chance.below(4));
-    known.global_batch = micro_batches;
-    known.activ_bytes = 1e6;
-    known.param_bytes = 4e8;
-    known.param_optim_bytes = 1.4e9;
-    known.weight_bytes = 4e8;
-    known.activ_p_bytes = 4e8;
-    known.deferred = 0.3 + 0.3 * chance.unit();
-    known.first.compute_layers = chance.unit();
-    known.last.compute_layers = 3 * chance.unit();
-    known.gpu.push_back({10, 2, 1, 1, false, false, false, false});
-    bounds.fixed_pp = stages;
-    bounds.fixed_dp = bounds.fixed_tp = 1;
-    bounds.fixed_micro_batches = micro_batches;
-    std::vector<GpuId> gpus;
-    sketch.micro_batches = micro_batches;
-    for (int s = 0; s < stages; ++s) {
-      gpus.push_back({"n0", s});
-      StageSketch& one = sketch.stages.emplace_back();
-      one.tp = one.layers = 1;
-      one.pieces = {{0, 0, 1}};
-    }
-    plan = uniform_plan(stages, 1, known.layers, micro_batches, micro_batches, gpus);
-    double most = 0;
-    for (const StagePrediction& stage : evaluate_plan(hardware, topology, known, plan).stages)
-      most = std::max(most, stage.memory.peak);
-    hardware.types[0].memory_bytes = (0.5 + chance.unit()) * most / hardware.memory_share;
-    Evaluator evaluator(problem());
-    fits = evaluator.balance_sketch(sketch).feasible();
-    for (int s = 0; fits && s < stages; ++s)
-      plan.stages[static_cast<std::size_t>(s)].layers = sketch.stages[static_cast<std::size_t>(s)].layers;
-    plan = with_form(std::move(plan), sketch.form);
+  explicit Case(pipeline::Chance& chance) : RandomPipeline(chance, {6, 3, 4}) {
     job.model.setting.emplace().schedule = "auto";
   }
-  Problem problem() const { return {hardware, topology, known, bounds, forms_of(kAutomaticSchedule, 0, false)}; }
   std::vector<PlacementReach> reaches() const { return placement_reaches(plan, sketch, problem()); }
   Plan chosen() const { return with_searched_placement(plan, sketch, problem(), job); }
   Prediction named(const Plan& one) const { return evaluate_plan(hardware, topology, known, one); }

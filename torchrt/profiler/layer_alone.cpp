@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <new>
+#include <set>
+#include <utility>
 
+#include "planner/core/error.hpp"
 #include "planner/core/model/model_sizes.hpp"
-#include "torchrt/device/memory_error.hpp"
+#include "torchrt/device/device_error.hpp"
 #include "torchrt/profiler/unit_profiler.hpp"
 #include "torchrt/reported_shape.hpp"
 
@@ -17,6 +21,16 @@ namespace {
 constexpr UnitRounds kRounds{1, 8, 1.5};
 constexpr double kSteady = 0.1;  // the largest spread of times that still tell something
 constexpr int kMostDegree = 16;  // GPUs of a node that a layer is divided among
+
+// The plan's degree, and then the others, each once: first those that differ least from it.
+std::vector<int> in_order(const LayerLook& look) {
+  std::set<std::pair<double, int>> order;
+  for (const int tp : look.degrees)
+    if (tp != look.tp) order.emplace(std::abs(std::log2(static_cast<double>(tp) / look.tp)), tp);
+  std::vector<int> degrees = {look.tp};
+  for (const auto& [distance, tp] : order) degrees.push_back(tp);
+  return degrees;
+}
 
 // A layer is measured with one sample and with more, so that what does not depend on the samples shows.
 std::vector<int> sample_counts(int samples, int global_batch) {
@@ -37,12 +51,9 @@ std::vector<int> degrees_to_measure(const Config& config, const ParallelLimits& 
 std::vector<LayerTime> measure_layer(const Config& config, Device& device, const LayerLook& look) {
   Config alone = config;
   alone.model.mtp_layers = 0;  // a module is no layer
-  std::vector<int> degrees = {look.tp};
-  for (const int tp : look.degrees)
-    if (tp != look.tp) degrees.push_back(tp);
   const auto start = std::chrono::steady_clock::now();
   std::vector<LayerTime> times;
-  for (const int tp : degrees) {
+  for (const int tp : in_order(look)) {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
     if (passed.count() >= look.most_seconds) break;
     for (const int samples : sample_counts(look.samples, config.training.global_batch)) {
@@ -50,7 +61,10 @@ std::vector<LayerTime> measure_layer(const Config& config, Device& device, const
         const UnitProfile unit = measure_unit(alone, device, {UnitKind::block, tp, samples, 1}, kRounds).profile;
         if (unit.spread > kSteady) continue;
         times.push_back({tp, samples, unit.forward + unit.backward + unit.weight_gradient});
-      } catch (const MemoryError&) {
+      } catch (const DeviceError&) {
+        throw;
+      } catch (const Error&) {
+        // No memory, no such row in the table of an imitated device: no plan may ever need it.
       } catch (const std::bad_alloc&) {
       }
     }

@@ -17,8 +17,9 @@ struct LayerLook {
   double most_seconds = 4;   // then no further degree is begun
 };
 
-// Takes the memory of one layer, and gives it back. Left out is a degree that lacks memory, and a time that is not
-// steady enough to tell anything, e.g. on a CPU that other ranks share. Call prepare_torch() before. Throws Error.
+// Takes the memory of one layer, and gives it back. Left out are degrees and numbers of samples that cannot be
+// measured, e.g. for lack of memory, and times that are not steady enough to tell anything, e.g. on a CPU that other
+// ranks share. Call prepare_torch() before. Throws DeviceError when the device is broken.
 std::vector<LayerTime> measure_layer(const Config& config, Device& device, const LayerLook& look);
 
 // The TP degrees that the planner may choose for a job of `config`, whose plan has `tp`.

@@ -45,7 +45,7 @@ std::vector<CoefficientState> coefficient_states(const JobCoefficients& job, con
     states.push_back({"overlap" + type, !gpu.assumed_overlap});
   }
   states.push_back({"boundary", !job.boundary_assumed});
-  if (job.tp_degrees.size() > 1) states.push_back({"degrees", !job.degree_factors.empty()});
+  if (job.tp_degrees.size() > 1) states.push_back({"degrees", job.degree_factors.size() > 1});
   states.push_back({"network", !job.assumed_rail});
   states.push_back({"first_edge", !job.first.assumed_compute});
   states.push_back({"last_edge", !job.last.assumed_compute});

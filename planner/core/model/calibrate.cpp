@@ -95,10 +95,12 @@ class Inversion {
     } else if (const auto fit = fit_layer_times(profile_.layer_times, told)) {
       job().degree_factors = fit->degree_factors;
       job().fixed_samples = fit->fixed_samples;
-    } else if (known && degree_is_measured(*known, told)) {
+    } else if (known && !known->degree_factors.empty()) {
       const JobCoefficients same = told_for_degree(*known, told);
-      job().degree_factors = same.degree_factors;
       job().fixed_samples = same.fixed_samples;
+      // A degree that is new tells its own time. refine() puts the others' beside it.
+      job().degree_factors =
+          degree_is_measured(*known, told) ? same.degree_factors : std::vector<DegreeFactor>{{told, 1}};
     }
   }
 

@@ -192,9 +192,12 @@ JobCoefficients refine(const JobCoefficients& before, JobCoefficients fresh) {
 }
 
 JobCoefficients blend(const JobCoefficients& before, const JobCoefficients& fresh, double weight) {
+  // With factors k_comp is told for one degree and without the fixed part: these two times have no mean.
+  if (fresh.degree_factors.empty() && !before.degree_factors.empty()) return refine(fresh, before);
   const int told = told_degree(fresh);
   const JobCoefficients known = told_for_degree(before, told);
   JobCoefficients result = refine(known, fresh);
+  if (before.degree_factors.empty() != fresh.degree_factors.empty()) return result;
   if (!degree_is_measured(before, told)) return result;  // a first measurement is no second one of the same
   for (std::size_t type = 0; type < std::min(known.gpu.size(), fresh.gpu.size()); ++type) {
     const GpuCoefficients &old = known.gpu[type], &now = fresh.gpu[type];
@@ -214,6 +217,7 @@ JobCoefficients blend(const JobCoefficients& before, const JobCoefficients& fres
   };
   mean(known.first, fresh.first, result.first);
   mean(known.last, fresh.last, result.last);
+  result.fixed_samples = known.fixed_samples + weight * (fresh.fixed_samples - known.fixed_samples);
   result.degree_factors = fresh.degree_factors;
   add_known_degrees(known, result);
   return result;

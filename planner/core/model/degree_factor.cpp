@@ -1,6 +1,7 @@
 #include "planner/core/model/degree_factor.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -14,13 +15,19 @@ constexpr double kCoarser = 1.01;
 // A user's figures may say that one size is any times as slow as another. No such figure may overflow in a plan's time.
 constexpr double kMostFactor = 1e6;
 
-// `finer`: of a degree that was not measured, in multiples of the factor of the largest measured degree below it.
-double factor_of(const std::vector<DegreeFactor>& measured, int tp, double finer) {
+// `beyond`: of a degree that was not measured, in multiples of what the measured ones beside it say.
+double factor_of(const std::vector<DegreeFactor>& measured, int tp, double beyond) {
   if (measured.empty()) return 1;
   const auto above = std::lower_bound(measured.begin(), measured.end(), tp,
                                       [](const DegreeFactor& one, int degree) { return one.tp < degree; });
   if (above != measured.end() && above->tp == tp) return above->factor;
-  return above == measured.begin() ? above->factor * kCoarser : std::prev(above)->factor * finer;
+  if (above == measured.begin()) return above->factor * kCoarser;
+  const DegreeFactor& below = *std::prev(above);
+  if (above == measured.end()) return below.factor * beyond;
+  // A division that is finer brings costs of its own, which grow with the logarithm of the degree.
+  const double part =
+      std::log2(static_cast<double>(tp) / below.tp) / std::log2(static_cast<double>(above->tp) / below.tp);
+  return (below.factor + part * (above->factor - below.factor)) * beyond / kExpected;
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 namespace espalier {
 
 // A replica of `tp` GPUs computes for k_comp * share / tp * this. 1 where nothing was measured of a model of a known
-// family. For a degree that was not measured: that of the largest measured degree below it, times 1.25,
-// since a finer division brings costs of its own; without one below it, 1.01 times that of the smallest measured
-// degree.
+// family. For a degree that was not measured: between the two measured ones beside it, by the degrees' logarithms. That
+// of the largest measured degree times 1.25 beyond it, since a finer division brings costs of its own. 1.01 times that
+// of the smallest measured degree below it.
 double degree_factor(const JobCoefficients& job, int tp);
 
 // The smallest one of the degrees that `job` allows. 1: there is none.
@@ -23,7 +23,7 @@ double samples_of_work(const JobCoefficients& job, int share, int tp);
 bool degree_is_measured(const JobCoefficients& job, int tp);
 
 // Names every degree that `job` allows, those that were not measured at the end of their range at which they are
-// slowest: 1.5 times the largest measured degree below, or 1.01 times the smallest measured one.
+// slowest: 1.2 times degree_factor() where that is above all or between measured ones, else degree_factor().
 void count_unmeasured_degrees_as_worst(JobCoefficients& job);
 
 // The same coefficients with k_comp told for replicas of `tp` GPUs: degree_factor(tp) is 1 then. Unchanged where `tp`

@@ -24,20 +24,35 @@ std::optional<double> at_no_samples(const Degree& times) {
   return ms - products / squares * samples;
 }
 
-double fixed_ms(const std::map<int, Degree>& degrees) {
+// nullopt: no degree was measured with several numbers of samples.
+std::optional<double> fixed_ms(const std::map<int, Degree>& degrees) {
   double sum = 0, shortest = degrees.begin()->second.front().ms;
   int count = 0;
   for (const auto& [tp, times] : degrees) {
     for (const LayerTime& one : times) shortest = std::min(shortest, one.ms);
     if (const std::optional<double> fixed = at_no_samples(times)) sum += *fixed, ++count;
   }
-  return count == 0 ? 0 : std::clamp(sum / count, 0.0, kMostFixed * shortest);
+  if (count == 0) return std::nullopt;
+  return std::clamp(sum / count, 0.0, kMostFixed * shortest);
 }
 
+// The slope of the line of least squares that meets no samples at `fixed`. Many samples tell it better than few, whose
+// times the fixed part makes up.
 double ms_per_sample(const Degree& times, double fixed) {
-  double sum = 0;
-  for (const LayerTime& one : times) sum += (one.ms - fixed) / one.samples;
-  return sum / static_cast<double>(times.size());
+  double squares = 0, products = 0;
+  for (const LayerTime& one : times) {
+    squares += static_cast<double>(one.samples) * one.samples;
+    products += one.samples * (one.ms - fixed);
+  }
+  return products / squares;
+}
+
+// Leaves the times with numbers of samples that `own` has, too.
+Degree with_samples_of(Degree times, const Degree& own) {
+  std::erase_if(times, [&](const LayerTime& one) {
+    return std::none_of(own.begin(), own.end(), [&](const LayerTime& told) { return told.samples == one.samples; });
+  });
+  return times;
 }
 
 }  // namespace
@@ -47,11 +62,15 @@ std::optional<LayerFit> fit_layer_times(const std::vector<LayerTime>& times, int
   for (const LayerTime& one : times) degrees[one.tp].push_back(one);
   const auto own = degrees.find(told);
   if (own == degrees.end()) return std::nullopt;
-  const double fixed = fixed_ms(degrees), comp = told * ms_per_sample(own->second, fixed);
+  const std::optional<double> seen = fixed_ms(degrees);
+  const double fixed = seen.value_or(0), comp = told * ms_per_sample(own->second, fixed);
   LayerFit fit;
   fit.fixed_samples = fixed / comp;
-  for (const auto& [tp, of_degree] : degrees)
-    fit.degree_factors.push_back({tp, tp == told ? 1 : tp * ms_per_sample(of_degree, fixed) / comp});
+  for (const auto& [tp, of_degree] : degrees) {
+    // Without a fixed part to tell apart, times compare only with those of as many samples.
+    const Degree like = seen ? of_degree : with_samples_of(of_degree, own->second);
+    if (!like.empty()) fit.degree_factors.push_back({tp, tp == told ? 1 : tp * ms_per_sample(like, fixed) / comp});
+  }
   return fit;
 }
 

@@ -17,8 +17,8 @@ struct LayerFit {
 
 // Such that a layer takes k_comp * (samples * factor / tp + fixed_samples), with the factor 1 at degree `told`. All
 // degrees share the fixed part: it is the mean of what straight lines through each degree's times leave at no samples,
-// at most nine tenths of the shortest time, and 0 where no degree was measured with several numbers of samples.
-// nullopt: `told` was not measured.
+// at most nine tenths of the shortest time, and 0 where no degree was measured with several numbers of samples. Then a
+// degree that was measured with other numbers of samples than `told` has no factor. nullopt: `told` was not measured.
 std::optional<LayerFit> fit_layer_times(const std::vector<LayerTime>& times, int told);
 
 }  // namespace espalier

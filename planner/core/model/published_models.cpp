@@ -17,26 +17,38 @@ struct Published {
   const char* family;
   double billions;
   int layers, hidden, heads, sequence, vocabulary;
+  int key_value_heads = 0, intermediate = 0;  // 0: as many as heads; as model_sizes.hpp has it
 };
 
 // Sources:
 // - GPT-2: Radford et al. 2019. Larger models of this kind: Brown et al. 2020, Tab. 2.1. 15B: Zheng
 //   et al. 2022 (Alpa), Tab. 5. 39B and 76B: Narayanan et al. 2021, Tab. 1.
 // - LLaMA: Touvron et al. 2023, Tab. 2, and LLaMA-2. Sequences are 2048, as in most measurements;
-//   70B has 4096.
-// - Qwen2: technical report 2024, Tab. 1.
+//   70B has 4096, and the widths of its config.json.
+// - Qwen2: technical report 2024, Tab. 1, and the config.json of each.
 constexpr std::array<Published, 22> kPublished{{
-    {"gpt2", 0.124, 12, 768, 12, 1024, 50257},  {"gpt2", 0.35, 24, 1024, 16, 1024, 50257},
-    {"gpt2", 0.774, 36, 1280, 20, 1024, 50257}, {"gpt2", 1.3, 24, 2048, 32, 2048, 50257},
-    {"gpt2", 1.5, 48, 1600, 25, 1024, 50257},   {"gpt2", 2.7, 32, 2560, 32, 2048, 50257},
-    {"gpt2", 6.7, 32, 4096, 32, 2048, 50257},   {"gpt2", 13, 40, 5120, 40, 2048, 50257},
-    {"gpt2", 15, 48, 5120, 32, 2048, 50257},    {"gpt2", 39, 48, 8192, 64, 2048, 50257},
-    {"gpt2", 76, 60, 10240, 80, 2048, 50257},   {"gpt2", 175, 96, 12288, 96, 2048, 50257},
-    {"llama", 7, 32, 4096, 32, 2048, 32000},    {"llama", 13, 40, 5120, 40, 2048, 32000},
-    {"llama", 30, 60, 6656, 52, 2048, 32000},   {"llama", 33, 60, 6656, 52, 2048, 32000},
-    {"llama", 65, 80, 8192, 64, 2048, 32000},   {"llama", 70, 80, 8192, 64, 4096, 32000},
-    {"qwen2", 0.5, 24, 896, 14, 2048, 151936},  {"qwen2", 1.5, 28, 1536, 12, 2048, 151936},
-    {"qwen2", 7, 28, 3584, 28, 2048, 152064},   {"qwen2", 72, 80, 8192, 64, 2048, 152064},
+    {"gpt2", 0.124, 12, 768, 12, 1024, 50257},
+    {"gpt2", 0.35, 24, 1024, 16, 1024, 50257},
+    {"gpt2", 0.774, 36, 1280, 20, 1024, 50257},
+    {"gpt2", 1.3, 24, 2048, 32, 2048, 50257},
+    {"gpt2", 1.5, 48, 1600, 25, 1024, 50257},
+    {"gpt2", 2.7, 32, 2560, 32, 2048, 50257},
+    {"gpt2", 6.7, 32, 4096, 32, 2048, 50257},
+    {"gpt2", 13, 40, 5120, 40, 2048, 50257},
+    {"gpt2", 15, 48, 5120, 32, 2048, 50257},
+    {"gpt2", 39, 48, 8192, 64, 2048, 50257},
+    {"gpt2", 76, 60, 10240, 80, 2048, 50257},
+    {"gpt2", 175, 96, 12288, 96, 2048, 50257},
+    {"llama", 7, 32, 4096, 32, 2048, 32000},
+    {"llama", 13, 40, 5120, 40, 2048, 32000},
+    {"llama", 30, 60, 6656, 52, 2048, 32000},
+    {"llama", 33, 60, 6656, 52, 2048, 32000},
+    {"llama", 65, 80, 8192, 64, 2048, 32000},
+    {"llama", 70, 80, 8192, 64, 4096, 32000, 8, 28672},
+    {"qwen2", 0.5, 24, 896, 14, 2048, 151936, 2, 4864},
+    {"qwen2", 1.5, 28, 1536, 12, 2048, 151936, 2, 8960},
+    {"qwen2", 7, 28, 3584, 28, 2048, 152064, 4, 18944},
+    {"qwen2", 72, 80, 8192, 64, 2048, 152064, 8, 29568},
 }};
 
 std::string known() {
@@ -102,8 +114,12 @@ ModelShape published_model(const std::string& name) {
   double billions = billions_in(lower);
   if (family == "gpt2" && billions == 0 && lower.find("xl") != std::string::npos) billions = 1.5;
   for (const Published& model : kPublished)
-    if (family == model.family && billions > 0 && std::abs(billions / model.billions - 1) < 0.05)
-      return {model.family, model.layers, model.hidden, model.heads, model.sequence, model.vocabulary, 0, 0};
+    if (family == model.family && billions > 0 && std::abs(billions / model.billions - 1) < 0.05) {
+      ModelShape shape{model.family, model.layers, model.hidden, model.heads, model.sequence, model.vocabulary, 0, 0};
+      shape.key_value_heads = model.key_value_heads;
+      shape.intermediate = model.intermediate;
+      return shape;
+    }
   throw Error("model \"" + name + "\": its shape is unknown; use one of " + known() +
               ", or give family, layers, hidden, heads, sequence and vocabulary");
 }

@@ -52,28 +52,34 @@ Shares balance_shares(const Hardware& hardware, const JobCoefficients& job, cons
     }
     return shares;
   }
-  // Time of one sample, at the mean share. Only TP communication depends on the share, and weakly.
-  std::array<double, StageShape::kMaxClasses> cost{};
-  double speed = 0;
+  // A replica's time is what it takes for any share, and this for each sample, at the mean share. Only TP communication
+  // depends on the share otherwise, and weakly.
+  std::array<double, StageShape::kMaxClasses> fixed{}, cost{};
+  double speed = 0, begun = 0;
   const int mean = std::max(1, micro_batch / shape.replicas);
   for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
     const auto times = replica_times(hardware, job, shape.classes[c], shape.tp, mean);
-    cost[c] = (times.fwd() + times.bwd()) / mean;
+    const GpuCoefficients& gpu = job.gpu[static_cast<std::size_t>(shape.classes[c].type)];
+    fixed[c] = gpu.comp * job.fixed_samples * (1 + gpu.backward + (job.recompute ? 1 : 0));
+    cost[c] = (times.fwd() + times.bwd() - fixed[c]) / mean;
     speed += shape.classes[c].replicas / cost[c];
+    begun += shape.classes[c].replicas * fixed[c] / cost[c];
   }
+  const double slowest = (micro_batch + begun) / speed;  // were shares continuous
+  const auto time = [&](std::size_t c, int share) { return fixed[c] + share * cost[c]; };
   // Weighted min-max (App. B): the continuous solution is rounded down. The remaining samples go
   // one by one to the class where they cost least, to all replicas of a class at once.
   std::array<int, StageShape::kMaxClasses> base{};
   int given = 0;
   for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
-    base[c] = std::max(1, static_cast<int>(micro_batch / speed / cost[c]));
+    base[c] = std::max(1, static_cast<int>((slowest - fixed[c]) / cost[c]));
     given += base[c] * shape.classes[c].replicas;
   }
   while (given > micro_batch) {
     std::size_t heaviest = 0;
     double most = -1;
     for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c)
-      if (base[c] > 1 && base[c] * cost[c] > most) most = base[heaviest = c] * cost[c];
+      if (base[c] > 1 && time(c, base[c]) > most) most = time(heaviest = c, base[c]);
     --base[heaviest];
     given -= shape.classes[heaviest].replicas;
   }
@@ -81,7 +87,7 @@ Shares balance_shares(const Hardware& hardware, const JobCoefficients& job, cons
   for (int rest = micro_batch - given; rest > 0;) {
     std::size_t lightest = 0;
     for (std::size_t c = 1; c < static_cast<std::size_t>(count); ++c)
-      if ((base[c] + 1) * cost[c] < (base[lightest] + 1) * cost[lightest]) lightest = c;
+      if (time(c, base[c] + 1) < time(lightest, base[lightest] + 1)) lightest = c;
     const int taken = std::min(rest, static_cast<int>(shape.classes[lightest].replicas));
     ++base[lightest];
     shares.more[lightest] = taken;

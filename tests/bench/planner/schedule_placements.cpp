@@ -1,73 +1,13 @@
 #include "tests/bench/planner/schedule_placements.hpp"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
-#include "planner/core/model/evaluate_plan.hpp"
-#include "planner/core/pipeline/improve.hpp"
-#include "planner/core/pipeline_form.hpp"
 #include "planner/core/schedule/searched_placement.hpp"
-#include "planner/core/solver/evaluator.hpp"
+#include "tests/bench/planner/random_pipeline.hpp"
 #include "tests/bench/planner/stopwatch.hpp"
 
 namespace espalier::bench {
-namespace {
-
-struct Pipeline {
-  Hardware hardware;
-  Topology topology;
-  JobCoefficients known;
-  PlanBounds bounds;
-  PlanSketch sketch;
-  Plan plan;
-  bool fits = false;
-  Problem problem() const { return {hardware, topology, known, bounds, forms_of(kAutomaticSchedule, 0, false)}; }
-};
-
-Pipeline any_pipeline(pipeline::Chance& chance) {
-  Pipeline made;
-  made.hardware.types.push_back({"gpu", 300, 1e18, 3000});
-  made.hardware.kinds.emplace_back();
-  const int stages = 2 + chance.below(7), micro_batches = stages * (1 + chance.below(4));
-  made.topology.add_node("n0", 0, std::vector<std::int16_t>(static_cast<std::size_t>(stages), 0), {});
-  JobCoefficients& known = made.known;
-  known.layers = stages * (4 + chance.below(5));
-  known.global_batch = micro_batches;
-  known.activ_bytes = 1e6;
-  known.param_bytes = 4e8;
-  known.param_optim_bytes = 1.4e9;
-  known.weight_bytes = 4e8;
-  known.activ_p_bytes = 4e8;
-  known.deferred = 0.3 + 0.3 * chance.unit();
-  known.first.compute_layers = chance.unit();
-  known.last.compute_layers = 3 * chance.unit();
-  known.gpu.push_back({10, 2, 1, 1, false, false, false, false});
-  made.bounds.fixed_pp = stages;
-  made.bounds.fixed_dp = made.bounds.fixed_tp = 1;
-  made.bounds.fixed_micro_batches = made.sketch.micro_batches = micro_batches;
-  std::vector<GpuId> gpus;
-  for (int s = 0; s < stages; ++s) {
-    gpus.push_back({"n0", s});
-    StageSketch& one = made.sketch.stages.emplace_back();
-    one.tp = one.layers = 1;
-    one.pieces = {{0, 0, 1}};
-  }
-  made.plan = uniform_plan(stages, 1, known.layers, micro_batches, micro_batches, gpus);
-  double most = 0;
-  for (const StagePrediction& stage : evaluate_plan(made.hardware, made.topology, known, made.plan).stages)
-    most = std::max(most, stage.memory.peak);
-  made.hardware.types[0].memory_bytes = (0.5 + chance.unit()) * most / made.hardware.memory_share;
-  Evaluator evaluator(made.problem());
-  made.fits = evaluator.balance_sketch(made.sketch).feasible();
-  if (!made.fits) return made;
-  for (std::size_t s = 0; s < gpus.size(); ++s) made.plan.stages[s].layers = made.sketch.stages[s].layers;
-  made.plan = with_form(std::move(made.plan), made.sketch.form);
-  return made;
-}
-
-}  // namespace
-
 PlacementFigures compare_placements(int count, std::uint64_t seed) {
   pipeline::Chance chance(seed);
   PlacementFigures result;
@@ -75,7 +15,7 @@ PlacementFigures compare_placements(int count, std::uint64_t seed) {
   job.model.setting.emplace().schedule = kAutomaticSchedule;
   double gains = 0, gains_changed = 0, bests = 0, ms = 0;
   for (int i = 0; i < count; ++i) {
-    const Pipeline one = any_pipeline(chance);
+    const RandomPipeline one(chance);
     if (!one.fits) continue;
     const Stopwatch watch;
     const Plan plan = with_searched_placement(one.plan, one.sketch, one.problem(), job);

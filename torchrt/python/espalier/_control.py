@@ -20,6 +20,8 @@ from ._channel import Channel, ChannelError, Frame
 
 _LAST_WORDS = 0.3
 _ANSWERS = ("ready", "loaded", "switched", "done", "failed")
+_LOOK = 1.0  # seconds; a wait is cut into looks of this length
+_STALLED = 5.0  # by so many seconds a look is late when the process stood still
 _SENT_WITHIN = 15.0  # the kernel gives a launcher up that takes nothing for ten seconds
 
 
@@ -90,16 +92,21 @@ class Control:
             raise ChannelError(f"launcher: a message cannot be told: {error}") from error
 
     def expect(self, *kinds: str, timeout: Optional[float] = None) -> Frame:
-        """The next message, which must be one of `kinds`. Raises Leave on `exit`."""
+        """The next message, which must be one of `kinds`. Raises Leave on `exit`. Time in which this process stood still, e.g. while Slurm had
+        the job suspended, does not count: the launcher stood still as well."""
         timeout = self._patience if timeout is None else timeout
-        until = time.monotonic() + timeout
-        while True:
+        left = timeout
+        while left > 0:
+            look, began = min(left, _LOOK), time.monotonic()
             try:
-                frame = self._checked(self._frames.get(timeout=max(0.001, until - time.monotonic())), kinds)
+                frame = self._checked(self._frames.get(timeout=look), kinds)
             except queue.Empty:
-                raise ChannelError(f"launcher: no `{kinds[0]}` within {timeout:.0f} s; see its log") from None
+                frame = None
             if frame is not None:
                 return frame
+            passed = time.monotonic() - began
+            left -= look if passed > look + _STALLED else passed
+        raise ChannelError(f"launcher: no `{kinds[0]}` within {timeout:.0f} s; see its log")
 
     def poll(self, *kinds: str) -> Optional[Frame]:
         """The same of what has come; None: nothing more."""
