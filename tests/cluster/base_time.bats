@@ -17,6 +17,13 @@ nodes_of() { squeue -h -o %N -j "$1"; }
 limit_of() { scontrol show job "$1" | sed -nE 's/.* TimeLimit=([^ ]*) .*/\1/p'; } # HH:MM:SS
 # When its time limit ends a running job, in seconds since the epoch.
 end_of() { date -d "$(scontrol show job "$1" | sed -nE 's/.* EndTime=([^ ]*) .*/\1/p')" +%s; }
+# For how long Slurm had it in the queue. Its limit is what was left when it was submitted.
+queued_for() {
+  local job submitted started
+  job=$(scontrol show job "$1")
+  submitted=$(sed -nE 's/.*SubmitTime=([^ ]*) .*/\1/p' <<< "$job") started=$(sed -nE 's/.*StartTime=([^ ]*) .*/\1/p' <<< "$job")
+  echo $(($(date -d "$started" +%s) - $(date -d "$submitted" +%s)))
+}
 deadline_of() { date -d "$(scontrol show job "$1" | sed -nE 's/.*Deadline=([^ ]*).*/\1/p')" +%s; }
 said() { grep -q -- "$1" "$BOX/home/A.out"; }
 movable() { # RANGE STEPS SBATCH-OPTION...
@@ -49,8 +56,8 @@ moves_within_its_time() {
   wait_for 60 "A is asked to move" eval 'espalier migrate "$A" --nodes "$other"'
   wait_for 60 "the second base runs, and had a deadline" had_to_start_soon "$base"
   wait_for 120 "A has one base, another one" eval 'second=$(bases_of "$A" RUNNING) && [ "$(wc -w <<< "$second")" = 1 ] && [ "$second" != "$base" ]'
-  echo "# the first base would have ended at $until, the second one ends at $(end_of "$second")" >&3
-  [ "$(end_of "$second")" -le $((until + 5)) ]
+  echo "# the first base would have ended at $until, the second one ends at $(end_of "$second") after $(queued_for "$second") s in the queue" >&3
+  [ "$(end_of "$second")" -le $((until + 5 + $(queued_for "$second"))) ]
   [ "$(end_of "$second")" -gt $((until - 120)) ]
   base=$second
 }
