@@ -13,7 +13,7 @@ namespace espalier::launcher {
 
 class AskingOrder {
  public:
-  // Each job is asked about in one of `turns` turns. Up to `most` jobs are asked about at a time, however few they are.
+  // Every job is asked about at least once in `turns` turns. Up to `most` jobs are asked about in every turn.
   AskingOrder(std::size_t most, std::size_t turns) : most_(most), turns_(turns) {}
 
   // Of `jobs` those that are asked about now: first those that never were, then those for whom that is longest ago.

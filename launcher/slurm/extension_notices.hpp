@@ -43,7 +43,7 @@ class ExtensionNotices {
   const ExtensionJobs& jobs_;
   std::function<void(JobId)> told_;
   std::map<JobId, Notice> notices_;
-  AskingOrder order_{8, 4};  // each within 20 s: Slurm may leave an extension no more than 30 (GraceTime)
+  AskingOrder order_{8, 4};  // four watches are 20 s; the sample configuration has a GraceTime of 30 s
   int questions_ = 0;        // to Slurm: whether it takes others too. An answer to an older one is too late
   wire::Watch watch_, gather_;
 };

@@ -50,7 +50,7 @@ ms = lambda tp, samples: 4 + 8 * samples * {1: 1, 2: 1.2, 4: 1.6}[tp] / tp
 print(json.dumps({"rows": [{"unit": u, "tp": t, "samples": s, "forward_ms": ms(t, s), "backward_ms": ms(t, s),
                             "weight_gradient_ms": ms(t, s), "update_ms": 1} for u in ("block", "embedding", "head") for t in (1, 2, 4) for s in (1, 2)]}))' > times.json
 }
-# measured_layers ACCURACY: degree and samples of what is told of layers in generation 0 (the same in all its profiles), then
+# measured_layers ACCURACY [OPTION...]: degree and samples of what is told of layers in generation 0 (the same in all its profiles), then
 # in generation 1. Each time must be the table's.
 measured_layers() {
   python3 - "$1" "$(plan 4:2@a/0 4:2@a/1)" "$(plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1)" > script.json << 'PY'
@@ -58,7 +58,7 @@ import json, sys
 print(json.dumps({"accuracy": sys.argv[1], "first": json.loads(sys.argv[2]), "acts": [{"after": 6, "plan": json.loads(sys.argv[3]), "abort": None}]}))
 PY
   timeout -k 5 300 "$here/with_munge.sh" "$director" script.json summary.json -- \
-    "$train" small.toml --steps 1000000 --set profile.every=2 --set profile.dense=0 --set "device.times=$PWD/times.json"
+    "$train" small.toml --steps 1000000 --set profile.every=2 --set profile.dense=0 --set "device.times=$PWD/times.json" "${@:2}"
   python3 -c 'import json
 table = {(row["tp"], row["samples"]): 3 * row["forward_ms"] for row in json.load(open("times.json"))["rows"]}
 for generation in (0, 1):
@@ -75,6 +75,14 @@ for generation in (0, 1):
   [ "$status" = 0 ]
   [ "${lines[-2]}" = "[(1, 2), (1, 1), (2, 2), (2, 1), (4, 2), (4, 1)]" ]
   [ "${lines[-1]}" = "[]" ]
+}
+
+@test "a degree that the user allows twice is measured once" {
+  [ "$(id -u)" = 0 ] || skip "a private munged needs root"
+  layer_table
+  run measured_layers relaxed --set 'training.accuracy="relaxed"' --set 'parallel.tp_degrees=[2, 1, 2]'
+  [ "$status" = 0 ]
+  [ "${lines[-2]}" = "[(1, 2), (1, 1), (2, 2), (2, 1)]" ]
 }
 
 @test "where the degree is fixed, a layer is measured with that one alone" {
@@ -94,6 +102,8 @@ rows = json.load(open("times.json"))["rows"]
 json.dump({"rows": [row for row in rows if (row["tp"], row["samples"]) == (1, 2)]}, open("times.json", "w"))'
   run measured_layers relaxed
   [ "$status" = 0 ]
+  [ "$(grep -c 'espalier: train: a layer with TP degree 1 and 1 sample(s) is not measured: .*has no row' <<< "$output")" = 1 ]
+  [ "$(grep -c 'is not measured' <<< "$output")" = 1 ]
   [ "${lines[-2]}" = "[(1, 2)]" ]
   [ "${lines[-1]}" = "[]" ]
 }

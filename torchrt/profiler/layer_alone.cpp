@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <new>
 #include <set>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/model/model_sizes.hpp"
 #include "torchrt/device/device_error.hpp"
+#include "torchrt/device/memory_error.hpp"
 #include "torchrt/profiler/unit_profiler.hpp"
 #include "torchrt/reported_shape.hpp"
 
@@ -53,6 +55,7 @@ std::vector<LayerTime> measure_layer(const Config& config, Device& device, const
   alone.model.mtp_layers = 0;  // a module is no layer
   const auto start = std::chrono::steady_clock::now();
   std::vector<LayerTime> times;
+  bool told = false;
   for (const int tp : in_order(look)) {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
     if (passed.count() >= look.most_seconds) break;
@@ -63,9 +66,13 @@ std::vector<LayerTime> measure_layer(const Config& config, Device& device, const
         times.push_back({tp, samples, unit.forward + unit.backward + unit.weight_gradient});
       } catch (const DeviceError&) {
         throw;
-      } catch (const Error&) {
-        // No memory, no such row in the table of an imitated device: no plan may ever need it.
+      } catch (const MemoryError&) {
       } catch (const std::bad_alloc&) {
+      } catch (const Error& error) {
+        // E.g. the table of an imitated device has no such row. Perhaps no plan ever needs it.
+        if (!std::exchange(told, true))
+          std::fprintf(stderr, "espalier: train: a layer with TP degree %d and %d sample(s) is not measured: %s\n", tp,
+                       samples, error.what());
       }
     }
   }

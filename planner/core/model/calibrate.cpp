@@ -98,7 +98,7 @@ class Inversion {
     } else if (known && !known->degree_factors.empty()) {
       const JobCoefficients same = told_for_degree(*known, told);
       job().fixed_samples = same.fixed_samples;
-      // A degree that is new tells its own time. refine() puts the others' beside it.
+      // Where this degree is new, its time is measured now, and refine() adds the other degrees that are known.
       job().degree_factors =
           degree_is_measured(*known, told) ? same.degree_factors : std::vector<DegreeFactor>{{told, 1}};
     }

@@ -192,7 +192,8 @@ JobCoefficients refine(const JobCoefficients& before, JobCoefficients fresh) {
 }
 
 JobCoefficients blend(const JobCoefficients& before, const JobCoefficients& fresh, double weight) {
-  // With factors k_comp is told for one degree and without the fixed part: these two times have no mean.
+  // Without factors k_comp contains the fixed part of a layer's time, and with them it does not: two such times have no
+  // mean. The one with factors is kept.
   if (fresh.degree_factors.empty() && !before.degree_factors.empty()) return refine(fresh, before);
   const int told = told_degree(fresh);
   const JobCoefficients known = told_for_degree(before, told);

@@ -15,7 +15,8 @@ constexpr double kCoarser = 1.01;
 // A user's figures may say that one size is any times as slow as another. No such figure may overflow in a plan's time.
 constexpr double kMostFactor = 1e6;
 
-// `beyond`: of a degree that was not measured, in multiples of what the measured ones beside it say.
+// `beyond`: the factor of a degree above all measured ones, in multiples of the largest measured one's. Between two
+// measured ones it is kExpected times smaller.
 double factor_of(const std::vector<DegreeFactor>& measured, int tp, double beyond) {
   if (measured.empty()) return 1;
   const auto above = std::lower_bound(measured.begin(), measured.end(), tp,

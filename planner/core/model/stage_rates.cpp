@@ -52,10 +52,10 @@ Shares balance_shares(const Hardware& hardware, const JobCoefficients& job, cons
     }
     return shares;
   }
-  // A replica's time is what it takes for any share, and this for each sample, at the mean share. Only TP communication
-  // depends on the share otherwise, and weakly.
+  // A replica takes `fixed` whatever its share is, and `cost` for each sample. `cost` is that of the mean share: TP
+  // communication makes it depend on the share, but weakly.
   std::array<double, StageShape::kMaxClasses> fixed{}, cost{};
-  double speed = 0, begun = 0;
+  double speed = 0, fixed_samples = 0;
   const int mean = std::max(1, micro_batch / shape.replicas);
   for (std::size_t c = 0; c < static_cast<std::size_t>(count); ++c) {
     const auto times = replica_times(hardware, job, shape.classes[c], shape.tp, mean);
@@ -63,9 +63,9 @@ Shares balance_shares(const Hardware& hardware, const JobCoefficients& job, cons
     fixed[c] = gpu.comp * job.fixed_samples * (1 + gpu.backward + (job.recompute ? 1 : 0));
     cost[c] = (times.fwd() + times.bwd() - fixed[c]) / mean;
     speed += shape.classes[c].replicas / cost[c];
-    begun += shape.classes[c].replicas * fixed[c] / cost[c];
+    fixed_samples += shape.classes[c].replicas * fixed[c] / cost[c];
   }
-  const double slowest = (micro_batch + begun) / speed;  // were shares continuous
+  const double slowest = (micro_batch + fixed_samples) / speed;  // replica, if shares were continuous
   const auto time = [&](std::size_t c, int share) { return fixed[c] + share * cost[c]; };
   // Weighted min-max (App. B): the continuous solution is rounded down. The remaining samples go
   // one by one to the class where they cost least, to all replicas of a class at once.

@@ -44,7 +44,7 @@ std::string Pessimist::doubted(const PlanSketch& next) const {
   std::string names;
   for (const CoefficientState& state : coefficient_states(expected_, hardware_)) {
     if (state.measured || state.name == "memory") continue;
-    if (state.name == "degrees" && !expected_.degree_factors.empty()) continue;  // told below, each by itself
+    if (state.name == "degrees" && !expected_.degree_factors.empty()) continue;  // named below one by one
     const auto dot = state.name.find('.');
     const int type = dot == std::string::npos ? -1 : hardware_.type_index(state.name.substr(dot + 1));
     if (type >= 0 && !types[static_cast<std::size_t>(type)]) continue;

@@ -7,9 +7,10 @@
 
 namespace espalier::bench {
 
-// Each number is drawn from 1 to these, or for layers from 4 on.
 struct PipelineSizes {
-  int stages_beyond_one = 7, rounds_of_micro_batches = 4, kinds_of_layers = 5;
+  int stages_beyond_one = 7;        // at most; at least one
+  int rounds_of_micro_batches = 4;  // at most so many micro-batches for each stage; at least one
+  int kinds_of_layers = 5;          // a stage has 4, 5, ... layers in the mean: so many different numbers
 };
 
 // Of a measured job, with heavier edges and more or less work that may be deferred. The GPU types are left to the
