@@ -42,7 +42,7 @@ $(call objects,$(filter-out $(MODEL_PURE),$(call sources,torchrt/model torchrt/m
 $(call objects,$(addprefix torchrt/model/,fixed_point.cpp squared_sum.cpp)): CXXFLAGS += -fopenmp
 # llrint becomes one instruction, and loops of it vectors.
 $(BUILD)/obj/torchrt/model/fixed_point.o: CXXFLAGS += -O3 -fno-math-errno -fno-trapping-math
-TRAIN_MPI := $(call objects,$(addprefix torchrt/comm/,world.cpp host_exchange.cpp mpi_fabric.cpp mpi_group.cpp mpi_requests.cpp mpi_transport.cpp) \
+TRAIN_MPI := $(call objects,$(addprefix torchrt/comm/,world.cpp host_exchange.cpp mpi_fabric.cpp mpi_group.cpp mpi_requests.cpp mpi_ring.cpp mpi_transport.cpp) \
                tests/torchrt/collectives.cpp)
 $(TRAIN_MPI): CPPFLAGS += $(MPI_INC) -DOMPI_SKIP_MPICXX=1 -DMPICH_SKIP_MPICXX=1
 $(TRAIN_CUDA): CPPFLAGS += $(CUDA_INC) $(NCCL_INC)
@@ -84,7 +84,7 @@ $(BUILD)/test/unit: $(TRAIN_PURE) $(call objects,torchrt/c/step_times.cpp torchr
 
 # The MPI backend alone, under mpirun.
 $(BUILD)/test/collectives: $(call objects,tests/torchrt/collectives.cpp $(addprefix torchrt/comm/,world.cpp waits.cpp ordered.cpp \
-    mpi_group.cpp mpi_requests.cpp mpi_transport.cpp)) $(CORE)
+    mpi_group.cpp mpi_requests.cpp mpi_ring.cpp mpi_transport.cpp)) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -o $@ $^ $(MPI_LIBS)
 

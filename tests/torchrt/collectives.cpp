@@ -104,6 +104,40 @@ void check_group(Group& group, DataType type, std::size_t count, const std::stri
   expect(gathered == whole, name + ": the gathered parts");
 }
 
+// Sums, scattered sums and gathered parts are under way at the same time, and are waited for last to first. A message
+// between ranks lets them go on, too.
+void check_many_at_once(Group& group, const std::string& name) {
+  constexpr std::size_t kCount = 60001;
+  const std::vector<Range> parts = uneven_parts(kCount, group.size());
+  const Range own = parts[static_cast<std::size_t>(group.rank())];
+  const std::vector<float> whole = values<float>(7, kCount);
+  std::vector<std::vector<float>> numbers;
+  for (int i = 0; i < 6; ++i) numbers.push_back(values<float>(group.rank() + i, kCount));
+  std::vector<std::unique_ptr<Pending>> pending;
+  for (int i = 0; i < 6; ++i) {
+    const Buffer all = buffer(numbers[static_cast<std::size_t>(i)], DataType::float32);
+    if (i % 3 == 0) pending.push_back(group.start_sum(all));
+    if (i % 3 == 1) pending.push_back(group.start_reduce_scatter(all, parts));
+    if (i % 3 == 2) {
+      std::copy(whole.begin(), whole.end(), numbers[static_cast<std::size_t>(i)].begin());
+      pending.push_back(group.start_gather(all, parts));
+    }
+  }
+  for (auto one = pending.rbegin(); one != pending.rend(); ++one) (*one)->wait();
+  bool good = true;
+  for (int i = 0; i < 6; ++i)
+    for (std::size_t at = 0; at < kCount; ++at) {
+      const bool here =
+          i % 3 == 0 || (static_cast<std::int64_t>(at) >= own.first && static_cast<std::int64_t>(at) < own.end());
+      double sum = 0;
+      for (int rank = 0; rank < group.size(); ++rank) sum += value<float>(rank + i, at);
+      const double wanted = i % 3 == 2 ? whole[at] : sum;
+      const double found = numbers[static_cast<std::size_t>(i)][at];
+      if (i % 3 == 2 || here) good = good && std::abs(found - wanted) <= 1e-6 * std::abs(wanted);
+    }
+  expect(good, name + ": several operations under way at once");
+}
+
 void check_transport(const World& world, std::size_t most) {
   MpiTransport transport(most);
   const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
@@ -167,6 +201,16 @@ void check_highest_tag() {
 }
 
 void check_aborted(Group& group) {
+  static std::vector<float> large(1 << 20);  // a peer's part of it may still arrive
+  if (group.rank() == 0 && group.size() > 1) {
+    const auto alone = group.start_sum(buffer(large, DataType::float32));
+    group.abort();
+    try {
+      alone->wait();
+      expect(false, "a sum of an aborted group does not give up");
+    } catch (const espalier::Error&) {
+    }
+  }
   group.abort();
   if (group.rank() != 0 || group.size() == 1) return;
   float alone = 1;
@@ -187,12 +231,15 @@ int main(int argc, char** argv) {
   for (const std::size_t most : {std::size_t{1} << 30, std::size_t{100}}) {  // whole, then pieces
     MpiGroup all(everyone, most), half(odd_or_even, most);
     for (Group* group : {static_cast<Group*>(&all), static_cast<Group*>(&half)})
-      for (const std::size_t count : {std::size_t{1}, std::size_t{5}, std::size_t{3001}}) {
+      // 50,021 elements and more go round a ring, where they need not go in pieces.
+      for (const std::size_t count : {std::size_t{1}, std::size_t{5}, std::size_t{3001}, std::size_t{50021}}) {
         const std::string name = std::to_string(group->size()) + " ranks, " + std::to_string(count) + " elements";
         check_group<float>(*group, DataType::float32, count, name + " of float32");
         check_group<double>(*group, DataType::float64, count, name + " of float64");
         check_group<std::int64_t>(*group, DataType::int64, count, name + " of int64");
       }
+    check_many_at_once(all, std::to_string(all.size()) + " ranks");
+    check_many_at_once(half, std::to_string(half.size()) + " ranks");
     check_transport(world, most);
   }
   std::vector<double> one = {world.rank() + 1.0};

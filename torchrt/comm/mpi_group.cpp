@@ -1,10 +1,12 @@
 #include "torchrt/comm/mpi_group.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 #include "planner/core/error.hpp"
 #include "torchrt/comm/mpi_requests.hpp"
+#include "torchrt/comm/mpi_ring.hpp"
 #include "torchrt/comm/ordered.hpp"
 #include "torchrt/comm/waits.hpp"
 
@@ -13,6 +15,10 @@ namespace espalier::torchrt {
 namespace {
 
 constexpr int kCreateTag = 31000, kScatterTag = 1, kGatherTag = 2;
+// Rings under way at the same time have tags of their own. MPI promises 32,767 of them.
+constexpr int kFirstRingTag = 3, kRingTags = 1 << 14;
+// A ring takes 2 (n - 1) steps and a tree 2 log2(n). On a network of 1 GB/s a step costs as much as some 100 kB.
+constexpr std::size_t kLeastRingBytes = 16 << 10;  // of the mean part
 
 std::vector<int> numbers(std::span<const Range> parts, std::int64_t Range::*field) {
   std::vector<int> values;
@@ -112,8 +118,24 @@ void MpiGroup::combine(Buffer buffer, bool maximum) {
   requests.wait();
 }
 
+bool MpiGroup::by_ring(const Buffer& all, std::span<const Range> parts) const {
+  return size_ > 1 && all.bytes() / static_cast<std::size_t>(size_) >= kLeastRingBytes &&
+         std::all_of(parts.begin(), parts.end(),
+                     [&](const Range& part) { return static_cast<std::size_t>(part.count) <= most_; });
+}
+
+int MpiGroup::next_ring() { return kFirstRingTag + rings_++ % kRingTags; }
+
 std::unique_ptr<Pending> MpiGroup::start_sum(Buffer buffer) {
   ESPALIER_INVARIANT(buffer.type != DataType::bfloat16);
+  std::vector<Range> parts;
+  for (int member = 0; member < size_; ++member) {
+    const auto start = [&](int of) { return static_cast<std::int64_t>(buffer.count) * of / size_; };
+    parts.push_back({start(member), start(member + 1) - start(member)});
+  }
+  if (by_ring(buffer, parts))
+    return std::make_unique<MpiRing>(comm_, next_ring(), buffer, std::move(parts), MpiRing::Steps{},
+                                     "sum over replicas", aborted_);
   auto requests = std::make_unique<MpiRequests>("sum over replicas", aborted_);
   in_pieces(buffer, most_, [&](const Buffer& piece, int count) {
     must(MPI_Iallreduce(MPI_IN_PLACE, piece.data, count, mpi_type(piece.type), MPI_SUM, comm_, requests->add()),
@@ -126,6 +148,9 @@ std::unique_ptr<Pending> MpiGroup::start_reduce_scatter(Buffer all, std::span<co
   ESPALIER_INVARIANT(parts.size() == static_cast<std::size_t>(size_) && all.type != DataType::bfloat16);
   const MPI_Datatype type = mpi_type(all.type);
   const char* what = "sum over replicas, scattered";
+  if (by_ring(all, parts))
+    return std::make_unique<MpiRing>(comm_, next_ring(), all, std::vector(parts.begin(), parts.end()),
+                                     MpiRing::Steps{.gather = false}, what, aborted_);
   if (all.count <= most_) {
     auto requests = std::make_unique<ScatterRequests>(all, parts[static_cast<std::size_t>(rank_)], aborted_);
     const int* counts = requests->keep(numbers(parts, &Range::count)).data();
@@ -146,6 +171,9 @@ std::unique_ptr<Pending> MpiGroup::start_gather(Buffer all, std::span<const Rang
   ESPALIER_INVARIANT(parts.size() == static_cast<std::size_t>(size_));
   const MPI_Datatype type = mpi_type(all.type);
   const char* what = "gather over replicas";
+  if (by_ring(all, parts))
+    return std::make_unique<MpiRing>(comm_, next_ring(), all, std::vector(parts.begin(), parts.end()),
+                                     MpiRing::Steps{.sum = false}, what, aborted_);
   auto requests = std::make_unique<MpiRequests>(what, aborted_);
   if (all.count > most_) {
     for (int root = 0; root < size_; ++root)

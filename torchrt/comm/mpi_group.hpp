@@ -29,9 +29,14 @@ class MpiGroup : public Group {
 
  private:
   void combine(Buffer buffer, bool maximum);
+  // Whether a ring moves `all` sooner than a tree: its parts are long enough that their bytes count for more than the
+  // number of its steps.
+  bool by_ring(const Buffer& all, std::span<const Range> parts) const;
+  int next_ring();
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
+  int rings_ = 0;  // begun so far
   std::size_t most_;
   std::vector<char> received_;  // buffer of combine(), kept from call to call
   std::shared_ptr<bool> aborted_ = std::make_shared<bool>(false);

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "torchrt/comm/mpi_ring.hpp"
 #include "torchrt/comm/peer_error.hpp"
 #include "torchrt/comm/waits.hpp"
 
@@ -27,6 +28,7 @@ MpiRequests::~MpiRequests() {
 
 bool MpiRequests::poll() {
   if (requests_.empty()) return true;
+  MpiRing::advance_all();
   const Waiting waiting(Waiting::Kind::returns);
   int done = 0;
   must(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), what_);
