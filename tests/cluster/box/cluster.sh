@@ -31,10 +31,19 @@ ip link add br0 type bridge
 ip addr add 10.77.255.254/16 dev br0
 ip link set br0 up
 echo '10.77.255.254 ctl' >> /etc/hosts
-# The node's end is what it sends, the bridge's what it gets. A burst is more than one packet of segmentation offload.
+# The node's end is what it sends, the bridge's what it gets. A burst lasts 5 ms, since what passes in one does not see the link: a
+# burst of 2 MB let the sums of a small model's gradients pass as if there was no limit. It holds one packet of segmentation offload.
+burst_of() { # RATE, as in 400mbit: bytes
+  local number=${1%%[a-z]*} unit=${1##*[0-9]} bits
+  case $unit in mbit) bits=1000000 ;; gbit) bits=1000000000 ;; *) return 1 ;; esac
+  local bytes=$((number * bits / 8 / 200))
+  echo $((bytes > 65536 ? bytes : 65536))
+}
 shape() { # NODE INTERFACE
-  tc -n "$1" qdisc add dev eth0 root tbf rate "$BOX_RATE" burst 2mb latency 20ms &&
-    tc qdisc add dev "$2" root tbf rate "$BOX_RATE" burst 2mb latency 20ms
+  local burst
+  burst=$(burst_of "$BOX_RATE") || fail "$BOX_RATE is no rate: write a whole number and mbit or gbit, as in 10gbit"
+  tc -n "$1" qdisc add dev eth0 root tbf rate "$BOX_RATE" burst "$burst" latency 50ms &&
+    tc qdisc add dev "$2" root tbf rate "$BOX_RATE" burst "$burst" latency 50ms
 }
 for ((i = 1; i <= BOX_NODES; i++)); do
   address=10.77.$((i / 250)).$((i % 250 + 1))
