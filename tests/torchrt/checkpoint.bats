@@ -231,6 +231,18 @@ assert first < before[0] - 0.2, (first, before[0])
 PY
 }
 
+@test "a checkpoint is exported though its training's TP degree, seed and batch were others" {
+  shape 4 8x2:2 > tp2.json
+  ranks 2 --plan tp2.json "${saving[@]}"
+  "$train" small.toml "${saving[@]}" --export other-plan
+  [ -e other-plan/model.safetensors ]
+  "$train" small.toml "${saving[@]}" --set training.seed=9 --set training.global_batch=16 --export other-training
+  cmp other-plan/model.safetensors other-training/model.safetensors
+  run "$train" small.toml "${saving[@]}" --set model.hidden=32 --export other-model
+  [ "$status" != 0 ]
+  [[ "$output" == *"model.hidden"* ]]
+}
+
 @test "checkpoints are written checkpoint.minutes apart, though no step is due" {
   ranks 2 --set checkpoint.directory=kept --set checkpoint.every=0 --set checkpoint.minutes=0.01 "${slowly[@]}" --keep 99 --metrics resumed.jsonl
   ls kept

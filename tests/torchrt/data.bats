@@ -106,6 +106,46 @@ assert 2 < one[2][1] < one[0][1] < 6, one
 PY
 }
 
+@test "a validation in a pipeline keeps no micro-batch's activations that were sent" {
+  # Behind each of 128 samples 256 KiB go to the next stage: 32 MiB, if all were kept.
+  cat > wide.toml << 'TOML'
+[model]
+family = "llama"
+layers = 2
+hidden = 512
+heads = 8
+intermediate = 64
+sequence = 128
+[training]
+steps = 1
+global_batch = 128
+micro_batches = 128
+learning_rate = 1e-3
+recompute = true
+[data]
+path = "text"
+TOML
+  cat > peak.py << 'PY'
+import os, resource, subprocess, sys
+status = subprocess.run(sys.argv[1:]).returncode
+if os.environ["OMPI_COMM_WORLD_RANK"] == "0":
+    open("peak", "w").write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss))
+sys.exit(status)
+PY
+  peak() { # ARGUMENTS...: of rank 0, in KiB
+    in_own_folder timeout -k 5 300 mpirun --oversubscribe --bind-to none -np 2 python3 peak.py "$train" wide.toml \
+      --plan halves.json "$@" < /dev/null
+  }
+  python3 -c 'import json; print(json.dumps({"global_batch": 128, "micro_batches": 128, "stages": [
+    {"layers": 1, "tp": 1, "replicas": [{"share": 1, "gpus": ["a/%d" % gpu]}]} for gpu in (0, 1)]}))' > halves.json
+  peak
+  local without
+  without=$(< peak)
+  peak --set data.validation=text --set data.validate_every=1 --set data.validation_samples=128
+  echo "rank 0's peak without a validation $without KiB, with one $(< peak) KiB"
+  [ $(($(< peak) - without)) -lt 16000 ]
+}
+
 @test "a validation file that is too short is refused" {
   head -c 400 text > few
   run ranks 2 --set data.validation=few --set data.validation_samples=16

@@ -108,6 +108,20 @@ TEST_CASE("a written configuration is read back as it was") {
   }
 }
 
+TEST_CASE("the ids of special tokens are written as they were read, since generation ends at them") {
+  for (const Json& json : {kGpt2, kLlama2, kLlama31, kQwen2}) {
+    const Json written = hugging_face_config(read(json));
+    CHECK(written.at("bos_token_id") == json.at("bos_token_id"));
+    CHECK(written.at("eos_token_id") == json.at("eos_token_id"));
+    CHECK_FALSE(written.contains("pad_token_id"));
+  }
+  Json padded = without(without(kQwen2, "bos_token_id"), "eos_token_id");
+  padded["pad_token_id"] = 7;
+  const Json written = hugging_face_config(read(padded));
+  CHECK(written.at("pad_token_id") == 7);
+  CHECK_FALSE(written.contains("eos_token_id"));
+}
+
 TEST_CASE("what is not computed is refused by file and key") {
   CHECK(refusal(kLlama2, "rope_scaling", {{"rope_type", "yarn"}, {"factor", 2.0}}) ==
         "config.json.rope_scaling.rope_type: \"yarn\" is not supported; use \"linear\", \"llama3\" or none");

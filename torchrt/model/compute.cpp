@@ -166,6 +166,13 @@ struct Compute::State {
     }
   }
 
+  // Evaluation has no backward pass that would free a chunk's outputs. Those of earlier micro-batches have been sent,
+  // and what still sends them keeps them.
+  void forget_sent(int number, int micro_batch) {
+    for (auto at = micro_batches.lower_bound({number, 0}); at != micro_batches.end() && at->first.first == number; ++at)
+      if (at->first.second != micro_batch) at->second.output.reset();
+  }
+
   // Copies the group's part of what flows behind `unit` into `all`. If there is only one group, `all` becomes the part
   // itself.
   void keep(at::Tensor& all, int unit, const SampleGroup& group, const Flow& flow) const {
@@ -288,6 +295,7 @@ void Compute::forward(int chunk, int micro_batch, std::uint64_t first_sample, co
       state_->forward(chunk, micro, group);
     }
     micro.input.reset();  // the first unit's graph keeps it
+    if (state_->evaluating) state_->forget_sent(chunk, micro_batch);
   });
 }
 

@@ -16,9 +16,6 @@ void ignore_bookkeeping(ConfigJson& json) {
                "torch_dtype",
                "dtype",
                "use_cache",
-               "bos_token_id",
-               "eos_token_id",
-               "pad_token_id",
                "sep_token_id",
                "decoder_start_token_id",
                "forced_bos_token_id",
@@ -74,6 +71,16 @@ void ignore_bookkeeping(ConfigJson& json) {
     json.fail("quantization_config", "quantized weights cannot be trained; use the model's original weights");
 }
 
+constexpr const char* kTokenIds[] = {"bos_token_id", "eos_token_id", "pad_token_id"};
+
+std::string token_ids(ConfigJson& json) {
+  json.ignore({kTokenIds[0], kTokenIds[1], kTokenIds[2]});
+  nlohmann::json ids = nlohmann::json::object();
+  for (const char* key : kTokenIds)
+    if (json.has(key)) ids[key] = json.at(key);
+  return ids.empty() ? "" : ids.dump();
+}
+
 }  // namespace
 
 ModelConfig read_hugging_face_config(const std::string& json_path, int sequence) {
@@ -92,6 +99,7 @@ ModelConfig read_hugging_face_config(const std::string& json_path, int sequence)
   json.read("initializer_range", model.initializer_range);
   model.tied_embeddings = kind == &kGpt2;  // Hugging Face's default
   json.read("tie_word_embeddings", model.tied_embeddings);
+  model.token_ids = token_ids(json);
   kind->read(json, model);
   json.finish();
   model.sequence = sequence;
@@ -110,6 +118,7 @@ nlohmann::json hugging_face_config(const ModelConfig& model, const std::string& 
                          {"vocab_size", model.vocabulary},
                          {"initializer_range", model.initializer_range},
                          {"tie_word_embeddings", model.tied_embeddings}};
+  if (!model.token_ids.empty()) json.update(nlohmann::json::parse(model.token_ids));
   kind.write(model, json);
   return json;
 }

@@ -42,6 +42,9 @@ struct ModelConfig {
   bool mlp_bias = false;
   double embedding_dropout = 0, residual_dropout = 0, attention_dropout = 0;
   double initializer_range = 0.02;  // standard deviation of random initial matrices
+  // The JSON object of bos_token_id, eos_token_id and pad_token_id, as Hugging Face's configuration had them. They
+  // change no training, but the exported model's generation ends at them. Empty: not told.
+  std::string token_ids;
   // What a plan counts as layers: the transformer blocks of the layers and of the MTP modules.
   int blocks() const { return layers + mtp_layers; }
   bool operator==(const ModelConfig&) const = default;
