@@ -237,15 +237,19 @@ std::optional<SimulateArguments> parse_simulate(const std::vector<std::string>& 
   const bool moves = std::any_of(result.policies.begin(), result.policies.end(), [](const std::string& name) {
     return name == "espalier" || name == "arena-anchored";
   });
-  if (!movable.empty() && !moves)
-    throw UsageError(
-        "--movable: only the policies espalier and arena-anchored move bases; name one in --policy, or leave --movable "
-        "out");
+  const auto refuse_movable = [&](const std::string& option) {
+    if (!moves)
+      throw UsageError(option +
+                       ": only the policies espalier and arena-anchored move bases; name one in --policy, or leave " +
+                       option + " out");
+  };
+  if (!movable.empty()) refuse_movable("--movable");
   if (!sweep.empty()) {
     const std::size_t equals = sweep.find('=');
     if (equals == std::string::npos || equals + 1 == sweep.size())
       throw UsageError("--sweep: \"" + sweep + "\": write KEY=V1,V2,...");
     result.sweep = {sweep.substr(0, equals), split(sweep.substr(equals + 1), ',')};
+    if (result.sweep->key == "movable") refuse_movable("--sweep movable");
     SimulateArguments copy = result;
     for (const std::string& value : result.sweep->values) set_swept(copy, result.sweep->key, value);
     if (!result.report.empty()) throw UsageError("--report: not with --sweep; leave one of them out");

@@ -88,6 +88,7 @@ sim::PolicyOptions options_of_policies(const SimulateArguments& arguments, const
     options.scheduler = wire::scheduler_options(config);
     options.most_gpus = config.max_gpus;
     options.migrate_gain = config.migrate_gain;
+    options.share_profiles = config.share_profiles;
     options.flextrain = wire::flextrain_options(config);
     options.anchored = wire::arena_options(config);
     options.lambda = options.scheduler->lambda;

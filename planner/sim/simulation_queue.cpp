@@ -28,7 +28,11 @@ void Simulation::look_at_queue(double at) {
   if (at <= input_.now) return serve_queue();
   const SimulatedJobState& head = *queue_.waiting().front();
   const bool slurm_acts = preempts() && (!live_.at(head.id).seen_by_slurm || !victims_for(head).empty());
-  if (!slurm_acts && !fits(head)) return;
+  // Only backfill may start a job behind the head.
+  const auto& waiting = queue_.waiting();
+  const auto last = queue_.backfills() ? waiting.end() : std::next(waiting.begin());
+  const bool starts = std::any_of(waiting.begin(), last, [&](const SimulatedJobState* job) { return fits(*job); });
+  if (!slurm_acts && !starts) return;
   queue_at_ = at;
   events_.add({at, EventKind::queue, 0, 0});
 }

@@ -69,6 +69,13 @@ TEST_SUITE("simulate") {
     CHECK(with({"--profile=p", "--jobs=j"}) == "--profile: not beside --jobs; leave one of them out");
   }
 
+  TEST_CASE("a sweep of movable jobs is refused where no policy moves bases") {
+    CHECK(usage({"--cluster=a", "--trace=t", "--policy=suika,fifo", "--sweep=movable=0,0.5"}) ==
+          "--sweep movable: only the policies espalier and arena-anchored move bases; name one in --policy, or leave "
+          "--sweep movable out");
+    CHECK(usage({"--cluster=a", "--trace=t", "--policy=espalier", "--sweep=movable=0,0.5"}) == "accepted");
+  }
+
   TEST_CASE("a share of movable jobs is refused where no policy moves bases") {
     const auto with = [](const std::string& policies) {
       return usage({"--cluster=a", "--trace=t", "--movable=0.5", "--policy=" + policies});

@@ -72,6 +72,14 @@ class Noting final : public sim::Policy {
 }  // namespace
 
 TEST_SUITE("sim") {
+  TEST_CASE("what one job measured counts for others of its kind where profiles are shared, and never for the papers") {
+    sim::PolicyOptions options;
+    CHECK(sim::make_policy("espalier", options)->shares_profiles());
+    CHECK_FALSE(sim::make_policy("suika", options)->shares_profiles());
+    options.share_profiles = false;
+    CHECK_FALSE(sim::make_policy("espalier", options)->shares_profiles());
+  }
+
   TEST_CASE("cluster-arena has 1,280 GPUs in four types") {
     const auto preset = cli::preset_cluster("cluster-arena");
     REQUIRE(preset);

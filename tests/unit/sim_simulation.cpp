@@ -270,6 +270,21 @@ TEST_SUITE("sim") {
     CHECK(run.jobs[0].lost_gpu_seconds == doctest::Approx(4 * 8));
   }
 
+  TEST_CASE("backfill starts a short job behind one that does not fit, also where Slurm takes its time") {
+    for (const double release : {0.0, 0.5}) {
+      World world(1, 4, {3, 4, 1});
+      world.add(0, 1000);
+      world.add(10, 1000, 1);
+      world.add(20, 50, 2);
+      world.options.delays.queue_seconds = 1;
+      world.options.delays.release_seconds = release;
+      const auto run = non_elastic(world, "backfill");
+      CHECK(run.jobs[2].start == 21);
+      CHECK(run.jobs[1].start > 1000);
+      CHECK(run.jobs[1].start <= 1001 + release);
+    }
+  }
+
   TEST_CASE("a job that is launched or ending is left alone, and profiled once it trains") {
     World world;
     world.add(0, 50);

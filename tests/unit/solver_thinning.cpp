@@ -95,6 +95,37 @@ TEST_SUITE("solver") {
     CHECK(compared > 100);
   }
 
+  TEST_CASE("after the first units are taken, places are counted anew, and the row lacks none that is looked at") {
+    std::mt19937 random(35);
+    int compared = 0;
+    for (int round = 0; round < 200; ++round) {
+      const TinyCase tiny = open_case(random, 14);
+      Evaluator evaluator(tiny.problem());
+      const auto all = ones(tiny.available);
+      const auto seeds = symmetric_seeds(evaluator, std::span(all).first(1), 1);
+      if (seeds.empty() || all.size() < kWhole + 3) continue;
+      ExpandOptions options;
+      options.thinned = true;
+      const auto units = std::span(all).subspan(1);
+      auto known = expand_prefixes(evaluator, seeds.front(), units, options);
+      for (const std::size_t taken : {6, 8}) {
+        if (known.size() <= taken || !known[taken].plan.feasible()) continue;
+        std::vector<PrefixPlan> left(known.begin() + static_cast<std::ptrdiff_t>(taken), known.end());
+        for (PrefixPlan& one : left) one.gpus -= known[taken].gpus;
+        const auto rest = units.subspan(taken);
+        const auto again = expand_prefixes(evaluator, known[taken].plan, rest, options, left);
+        const auto anew = expand_prefixes(evaluator, known[taken].plan, rest, options);
+        REQUIRE(again.size() == anew.size());
+        for (std::size_t i = 1; i < anew.size(); ++i) {
+          ++compared;
+          CHECK(again[i].gpus == anew[i].gpus);
+          CHECK(again[i].plan.feasible() == anew[i].plan.feasible());
+        }
+      }
+    }
+    CHECK(compared > 50);
+  }
+
   TEST_CASE("the fastest tiling is the same however many are asked for, and below whatever bound") {
     std::mt19937 random(32);
     int compared = 0;

@@ -200,18 +200,19 @@ std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan&
   std::vector<PrefixPlan> prefixes = std::move(known);
   if (prefixes.empty()) prefixes.push_back({0, present});
   const bool thinned = options.thinned && units.size() > kWhole;
-  // A longer row was thinned. Its known entries may lack prefixes that a short row looks at.
-  if (options.thinned && !thinned)
-    for (std::size_t i = 1; i < prefixes.size(); ++i)
-      if (!looked_at(i) && !prefixes[i].plan.feasible()) prefixes.resize(i);
+  const auto wanted = [&](std::size_t i) { return !thinned || looked_at(i); };
   prefixes.reserve(units.size() + 1);
   Expansion expansion(evaluator, options);
   const int room = evaluator.problem().bounds.max_gpus - present.sketch.gpus();
-  for (std::size_t i = prefixes.size(); i <= units.size(); ++i) {
+  for (std::size_t i = 1; i <= units.size(); ++i) {
+    // A known row may have been thinned for other places: when it was longer, or before its first units were taken.
+    if (i < prefixes.size() && !(prefixes[i].left_out && wanted(i))) continue;
     PrefixPlan next{prefixes[i - 1].gpus + units[i - 1].gpus, {}};
     if (next.gpus > room) break;
-    if (thinned && !looked_at(i)) {
-      prefixes.push_back(std::move(next));
+    if (i == prefixes.size()) prefixes.emplace_back();
+    if (!wanted(i)) {
+      next.left_out = true;
+      prefixes[i] = std::move(next);
       continue;
     }
     Winner winner;
@@ -231,7 +232,7 @@ std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan&
       winning = added;
     }
     if (winner.score.feasible()) next.plan = build(evaluator, prefixes[from].plan, winning, winner, options.keep_n_b);
-    prefixes.push_back(std::move(next));
+    prefixes[i] = std::move(next);
   }
   return prefixes;
 }

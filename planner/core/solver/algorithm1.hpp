@@ -30,6 +30,7 @@ struct PrefixPlan {
   int gpus = 0;  // GPUs of the prefix, without the present plan's
   // Uses all GPUs of the present plan and the prefix. Infeasible if no expansion fits.
   WorkingPlan plan;
+  bool left_out = false;  // its row was thinned: it may exist, and was not looked at
 };
 
 // Entry 0 is the present plan as it stands. Entry i uses all GPUs of the first i units. `units` is

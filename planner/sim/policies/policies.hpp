@@ -26,7 +26,10 @@ struct PolicyOptions {
   ArenaOptions arena;
   ArenaPolicyOptions anchored;  // of arena-anchored
   double migrate_gain = 1.1;    // planner.migrate_gain, for movable jobs under espalier
-  int most_gpus = 0;            // most GPUs of one job, for the same policies; 0: no limit
+  // planner.share_profiles, for the planner's own policies: a job knows what jobs of its kind measured, whoever ran
+  // them. Traces do not name users, so that without it every job learns for itself.
+  bool share_profiles = true;
+  int most_gpus = 0;  // most GPUs of one job, for the same policies; 0: no limit
 };
 
 const std::vector<std::string>& policy_names();

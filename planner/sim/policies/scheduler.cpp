@@ -16,6 +16,7 @@ class SchedulerPolicy final : public Policy {
         options_(options),
         most_gpus_(given.most_gpus),
         migrate_gain_(given.migrate_gain),
+        shares_profiles_(given.share_profiles),
         scheduler_(make_scheduler(options)) {}
   std::string name() const override { return name_; }
   // FlexTrain stops and starts from a checkpoint (§6.3: "the most naive scaling approach"), Suika copies, Espalier
@@ -26,7 +27,7 @@ class SchedulerPolicy final : public Policy {
   }
   bool keeps_basic() const override { return true; }
   bool needs_coefficients() const override { return true; }
-  bool shares_profiles() const override { return !options_.as_printed && !options_.flextrain; }
+  bool shares_profiles() const override { return shares_profiles_ && !options_.as_printed && !options_.flextrain; }
   int most_gpus() const override { return most_gpus_; }
   double cooldown() const override { return options_.cooldown_seconds; }
   // The papers know no bases.
@@ -51,6 +52,7 @@ class SchedulerPolicy final : public Policy {
   const SchedulerOptions options_;
   const int most_gpus_;
   const double migrate_gain_;
+  const bool shares_profiles_;
   const std::unique_ptr<Scheduler> scheduler_;
 };
 
