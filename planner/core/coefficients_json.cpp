@@ -113,6 +113,8 @@ Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
   put(json, job, kFacts);
   if (job.boundary_tensors != 1) json["boundary_tensors"] = job.boundary_tensors;
   if (job.sync_beyond > 0) json["sync_beyond"] = job.sync_beyond;
+  if (job.integer_sums) json["integer_sums"] = true;
+  if (job.sums_by_unit) json["sums_by_unit"] = true;
   if (job.fixed_samples > 0) json["fixed_samples"] = job.fixed_samples;
   if (!job.assumed_rail || job.rail_ms_per_byte > 0) {
     json["rail_ms_per_byte"] = job.rail_ms_per_byte;
@@ -145,7 +147,8 @@ JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
                                    "degree_factors", "first",
                                    "last",           "gpu",
                                    "sync_beyond",    "rail_ms_per_byte",
-                                   "assumed_rail",   "fixed_samples"});
+                                   "assumed_rail",   "fixed_samples",
+                                   "integer_sums",   "sums_by_unit"});
   JobCoefficients job;
   fields.get("layers", job.layers);
   fields.get("global_batch", job.global_batch);
@@ -160,6 +163,8 @@ JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
     fields.get(name, job.*value);
     if (!(job.*value >= 0 && job.*value <= kMost)) throw Error(what + "." + name + ": must be finite and not negative");
   }
+  if (fields.has("integer_sums")) fields.get("integer_sums", job.integer_sums);
+  if (fields.has("sums_by_unit")) fields.get("sums_by_unit", job.sums_by_unit);
   if (fields.has("assumed_rail")) fields.get("assumed_rail", job.assumed_rail);
   if (fields.has("boundary_tensors")) {  // added later
     fields.get("boundary_tensors", job.boundary_tensors);

@@ -34,7 +34,7 @@ std::vector<GpuId> gpus_of(const ElasticJob& job) {
 // For `espalier schedule --job`; null where the plan is no pipeline.
 Json pipeline_of(const ElasticJob& job, const JobCoefficients& known, const Site& site) {
   if (!job.plan || job.plan->stages.size() < 2) return nullptr;
-  Training training = training_of(job.model);
+  Training training = training_of(job.model, job.accuracy == Accuracy::bitwise);
   training.in_parts = true;
   try {
     const double share = model_sizes(job.model, training, site.hardware.types.size()).deferred;

@@ -108,6 +108,62 @@ TEST_CASE("a profile gives back the coefficients that it was made from, whatever
         }
 }
 
+TEST_CASE("integers are recognized by their bytes, and what they take of memory is no activation") {
+  Cluster c = cluster(6, true);
+  c.hardware.kinds[0].tp_bandwidth = 3e6;
+  c.hardware.kinds[0].dp_bandwidth = 1.5e5;
+  c.hardware.kinds[0].nic_bandwidth = 5e4;
+  for (const bool zero1 : {false, true})
+    for (const Configuration& one : configurations()) {
+      CAPTURE(one.what);
+      Training training;
+      training.zero1 = zero1;
+      training.integer_sums = true;
+      JobCoefficients known = known_job(training);
+      const bool pipeline = one.plan.stages.size() > 1;
+      if (!pipeline) {
+        known.activ_bytes = model_sizes(kShape, {}, 2).activ_bytes;
+        known.activ_np_bytes = 5 * known.activ_bytes;
+      }
+      bool synchronizes = false;
+      for (const Stage& stage : one.plan.stages) synchronizes = synchronizes || stage.replicas.size() > 1;
+      const Calibration found = calibrate(c.hardware, c.topology, profile_of(c, known, one.plan));
+      CHECK(found.job.integer_sums);
+      check_sizes(found.job, known);
+      check_type(found.job, known, 0, synchronizes);
+      CHECK(found.doubts.empty());
+    }
+}
+
+TEST_CASE("of sums by unit, a long one tells how much is hidden, a short one nothing, and a longer one the link") {
+  Cluster c = cluster(6);
+  Training training;
+  training.sums_by_unit = true;
+  JobCoefficients known = known_job(training);
+  const Stage first{7, 1, {replica(2, 0, 0, 1), replica(2, 1, 0, 1)}},
+      last{5, 1, {replica(2, 2, 0, 1), replica(2, 3, 0, 1)}};
+  const Plan plan{16, 4, {first, last}};
+  for (const double overlap : {1.0, 4.0, 64.0}) {
+    known.gpu[0].overlap = overlap;
+    c.hardware.kinds[0].nic_bandwidth = 1e6;  // the sums take about as long as the backward pass
+    const Calibration found = calibrate(c.hardware, c.topology, profile_of(c, known, plan));
+    CHECK_FALSE(found.job.gpu[0].assumed_overlap);
+    CHECK(found.job.gpu[0].overlap == doctest::Approx(overlap).epsilon(0.01));
+    CHECK(found.doubts.empty());
+    Cluster fast = c;
+    fast.hardware.kinds[0].nic_bandwidth = 1e9;
+    const Calibration little = calibrate(fast.hardware, fast.topology, profile_of(fast, known, plan));
+    CHECK(little.job.gpu[0].assumed_overlap);
+    CHECK(little.job.gpu[0].overlap == 64);
+  }
+  known.gpu[0].overlap = 64;
+  Cluster slow = c;
+  slow.hardware.kinds[0].nic_bandwidth = 2e5;
+  const Calibration longer = calibrate(c.hardware, c.topology, profile_of(slow, known, plan));
+  CHECK_FALSE(longer.doubts.empty());
+  CHECK_FALSE(longer.job.assumed_rail);
+}
+
 TEST_CASE("types that run together are each calibrated on their own") {
   Cluster c = cluster(6, true);
   c.hardware.kinds[0].tp_bandwidth = 3e6;

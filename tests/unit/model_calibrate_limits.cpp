@@ -150,20 +150,6 @@ TEST_CASE("a negative divided part of the activations is clamped, and the other 
   CHECK(remarked(found, "fewer than the family's part"));
 }
 
-TEST_CASE("where gradients are the peak the activations are marked as bounded only") {
-  const Cluster c = cluster();
-  JobCoefficients known = known_job({});
-  known.activ_p_bytes = known.activ_np_bytes = 1;
-  Plan plan = two_replicas();
-  plan.micro_batches = 1;
-  for (Replica& one : plan.stages[0].replicas) one.share = 8;
-  const Calibration found = calibrate(c.hardware, c.topology, profile_of(c, known, plan));
-  CHECK(found.job.memory_assumed);
-  CHECK(remarked(found, "gradients set the memory peak"));
-  // 8 samples, 12 layers, one in flight. The activations are at most the gradients' 12 k_param.
-  CHECK(found.job.activ_p_bytes + found.job.activ_np_bytes == doctest::Approx(known.param_bytes / 8));
-}
-
 TEST_CASE("two TP degrees whose peaks contradict each other fall back to the family's constant") {
   const Cluster c = cluster();
   const JobCoefficients known = known_job({});

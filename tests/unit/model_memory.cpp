@@ -37,15 +37,21 @@ TEST_CASE("in the steady state gradients stand beside the activations of all mic
   CHECK(parts.peak == doctest::Approx(168));
 }
 
-TEST_CASE("where all forwards end before the first backward, activations or gradients are the peak, not both") {
-  CHECK(at(small(), 3).peak == doctest::Approx(18 + 144));
+TEST_CASE("gradients are held from the start: they stand beside the activations also of few micro-batches") {
+  CHECK(at(small(), 3).peak == doctest::Approx(18 + 144 + 6));
   // Two micro-batches: 2 in flight, 96.
-  CHECK(at(small(), 2).peak == doctest::Approx(18 + 96));
-  JobCoefficients light = small();
-  light.activ_p_bytes = 0;
-  light.activ_np_bytes = 0.1;  // Ma = 2 * 3 * 3 * 0.1 = 1.8 < Mg
-  CHECK(at(light, 3).peak == doctest::Approx(18 + 6));
-  CHECK(at(light, 4).peak == doctest::Approx(18 + 1.8 + 6));
+  CHECK(at(small(), 2).peak == doctest::Approx(18 + 96 + 6));
+}
+
+TEST_CASE("an integer gradient of eight bytes stands beside a float of four") {
+  JobCoefficients job = small();
+  job.first.param_bytes = 20;
+  const MemoryParts floats = at(job, 8);
+  const double edge = peak_memory(job, 3, 2, 2, 2, {0, 4, 8}).edge;
+  job.integer_sums = true;
+  CHECK(at(job, 8).gradients == doctest::Approx(1.5 * floats.gradients));
+  CHECK(at(job, 8).peak == doctest::Approx(floats.peak + 3));
+  CHECK(peak_memory(job, 3, 2, 2, 2, {0, 4, 8}).edge == doctest::Approx(edge + 5));
 }
 
 TEST_CASE("ZeRO-1 shards what is no parameter; recomputation keeps inputs and one layer") {

@@ -24,6 +24,7 @@ inline JobCoefficients known_job(const Training& training) {
     edge->param_optim_bytes = 2.7 * edge->param_bytes;
   }
   if (training.tied) known.tied_bytes = known.last.param_bytes + known.last.param_optim_bytes;
+  known.sums_by_unit = training.sums_by_unit;
   known.gpu[0] = {0.03, 2.1, 0.5, 1.7, false, false, false, false};
   known.gpu[1] = {0.08, 1.8, 1.5, 3.2, false, false, false, false};
   return known;
@@ -47,6 +48,9 @@ inline Profile profile_of(const Cluster& c, const JobCoefficients& known, const 
   Profile profile;
   profile.plan = plan;
   profile.shape = kShape;
+  if (known.sums_by_unit)
+    profile.shape.setting =
+        TrainingSetting{"espalier-train 0.1.0", "torch", "float32", "1f1b", known.recompute, known.zero1};
   profile.recompute = known.recompute;
   profile.zero1 = known.zero1;
   if (plan.stages.size() > 1) profile.boundary_bytes = known.activ_bytes;

@@ -52,6 +52,29 @@ TEST_CASE("FP32 with Adam takes 4, 4 and 8 bytes a parameter; an activation is a
   CHECK(mixed.zero1);
 }
 
+TEST_CASE("a job's accuracy and precision say what a gradient takes") {
+  ModelShape shape = kLlama7b;
+  const auto layer = [&](bool bitwise) { return model_sizes(shape, training_of(shape, bitwise), 1); };
+  const double elements = 202383360.0;
+  CHECK(layer(false).param_bytes == 4 * elements);
+  CHECK(layer(true).param_bytes == 8 * elements);
+  CHECK(layer(true).integer_sums);
+  CHECK(layer(true).param_optim_bytes == 12 * elements);
+  shape.setting = TrainingSetting{"espalier-train 0.1.0", "torch", "bfloat16", "1f1b", false, false};
+  CHECK(layer(false).param_bytes == 4 * elements);
+  CHECK(layer(false).param_optim_bytes == 14 * elements);
+  CHECK(layer(true).param_bytes == 8 * elements);
+  CHECK(layer(true).weight_bytes == 2 * elements);
+  // espalier-train keeps a tied table twice, and sums unit by unit.
+  shape.tied = true;
+  CHECK(layer(true).tied_bytes == 0);
+  CHECK(layer(true).sums_by_unit);
+  shape.setting->program = "train.py";
+  CHECK_FALSE(layer(true).sums_by_unit);
+  shape.family = "data";
+  CHECK_FALSE(layer(true).integer_sums);
+}
+
 TEST_CASE("an MTP module is a layer, and what it costs beyond one stands where the head is") {
   ModelShape ahead = kLlama7b;
   ahead.layers = 33, ahead.mtp_layers = 1;

@@ -168,6 +168,16 @@ TEST_CASE("ZeRO-1 hides only the scattering half and shares the optimizer's work
   CHECK(rates.optim == doctest::Approx(6.0 / 3));
 }
 
+TEST_CASE("ZeRO-1 gathers parameters, not gradients, and scatters no integers") {
+  JobCoefficients sharded = job();
+  sharded.zero1 = true;
+  sharded.weight_bytes = 500;  // bfloat16 parameters, float32 gradients
+  CHECK(exposed_gradients(sharded, 3, 8, 2) == doctest::Approx(2 + 2));
+  sharded.weight_bytes = 500, sharded.integer_sums = true;
+  // All of 4 is partly hidden behind 3; the gather takes a quarter of it.
+  CHECK(exposed_gradients(sharded, 3, 4, 2) == doctest::Approx(2 + 1));
+}
+
 TEST_CASE("replicas of several types: the slowest forward and the slowest backward pass count, and its overlap") {
   JobCoefficients mixed = job();
   mixed.gpu[0].overlap = 2;

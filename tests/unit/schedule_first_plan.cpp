@@ -81,6 +81,17 @@ TEST_CASE("the first plan is valid, starts on the job's first GPU, and beats eve
     }
 }
 
+TEST_CASE("integer gradients count: a model of 7 billion parameters needs four stages under bitwise, and two relaxed") {
+  Site site = site_of({node("n1", 4)});
+  for (auto& type : site.hardware.types) type.memory_bytes = 80e9;
+  ElasticJob job = job_on({{7, "n1", first_gpus(4)}}, Accuracy::relaxed);
+  job.model = {"llama", 32, 4096, 32, 512, 32000, 8, 8};
+  job.parallel.tp_degrees = {1};
+  CHECK(plan_for(job, site).plan.stages.size() == 2);
+  job.accuracy = Accuracy::bitwise;
+  CHECK(plan_for(job, site).plan.stages.size() == 4);
+}
+
 TEST_CASE("more GPUs than layers is an ordinary case") {
   const Site site = site_of({node("n1", 8), node("n2", 8)});
   for (const RankOrder order : {RankOrder::planned, RankOrder::given}) {

@@ -12,7 +12,6 @@ namespace {
 constexpr double kSlowerType = 1.5;
 // What is assumed of a type or of a TP degree is seldom this many times too slow.
 constexpr double kAssumedTooSlow = 1.5;
-constexpr double kMostOverlap = 64;  // GpuCoefficients::overlap
 constexpr double kOptimizerShare = 0.05;
 constexpr double kLargerBoundary = 2, kLargerGradients = 2;
 constexpr double kFirstEdge = 0.5, kHeavierHead = 1.5;  // layers, factor

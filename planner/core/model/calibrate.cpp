@@ -13,12 +13,15 @@
 #include "planner/core/model/monotone_root.hpp"
 #include "planner/core/model/observed_memory.hpp"
 #include "planner/core/model/placed_plan.hpp"
+#include "planner/core/model/unit_sums.hpp"
 #include "planner/core/model/unseen_types.hpp"
 
 namespace espalier {
 namespace {
 
-constexpr double kMostOverlap = 64;
+// A sum shorter than this share of the backward pass shows what it costs to start sums, and not how much is hidden.
+constexpr double kTellingSum = 0.25;
+constexpr double kMostSlower = 1e6;
 constexpr double kRounding = 1e-9;  // relative error of arithmetic, as opposed to measurement
 
 class Inversion {
@@ -32,6 +35,7 @@ class Inversion {
         own_lists_(std::move(own_lists)) {
     training.recompute = profile.recompute;
     training.zero1 = profile.zero1;
+    training.sums_by_unit = training_of(profile.shape, false).sums_by_unit;
     job() = model_sizes(profile.shape, training, hardware.types.size());
     if (profile.plan.total_layers() != profile.shape.layers)
       throw Error("profile: its plan holds " + std::to_string(profile.plan.total_layers()) + " layers, its model has " +
@@ -119,8 +123,15 @@ class Inversion {
     const auto shards = static_cast<double>(job().zero1 ? stage_plan(*one).replicas.size() : 1);
     job().param_bytes = one->gradient_bytes * per_layer;
     job().weight_bytes = one->weight_bytes * per_layer;
+    if (one->weight_bytes > 0) job().integer_sums = sums_integers(*one);
     job().param_optim_bytes = job().weight_bytes + (one->state_bytes * per_layer - job().weight_bytes) * shards;
     edge_sizes();
+  }
+
+  // An integer takes eight bytes and a float32 four.
+  bool sums_integers(const ReplicaProfile& one) const {
+    const double weight = training_of(profile_.shape, false).bytes.weight;
+    return profile_.shape.family != kDataFamily && one.gradient_bytes / one.weight_bytes * weight > 6;
   }
 
   void edge_sizes() {
@@ -238,6 +249,7 @@ class Inversion {
     std::vector<bool> within(job().gpu.size(), false);
     for (const auto& [index, one] : slowest) {
       const auto type = static_cast<std::size_t>(types_[static_cast<std::size_t>(one - profile_.replicas.data())]);
+      if (job().sums_by_unit && whole_sync(*one) < kTellingSum * one->bwd) continue;
       const Overlap overlap = overlap_of(*one);
       GpuCoefficients& gpu = job().gpu[type];
       if (!gpu.assumed_overlap && (within[type] || !overlap.within)) continue;
@@ -253,7 +265,7 @@ class Inversion {
   void beyond(const ReplicaProfile& one) {
     if (profile_.shape.family != kDataFamily) return;
     const auto replicas = static_cast<double>(stage_plan(one).replicas.size());
-    const double more = *one.sync - whole_sync(one);
+    const double more = *one.sync - unhidden(one);
     job().sync_beyond = std::max(0.0, more) * replicas / (replicas - 1) / stage_plan(one).layers;
   }
   // What islands of one machine send each other passes no rail between nodes.
@@ -265,7 +277,7 @@ class Inversion {
       const PlacedStage& stage = placed_.stages[static_cast<std::size_t>(index)];
       const StageShape& shape = stage.shape;
       if (stage.one_machine || profile_.shape.family == kDataFamily) continue;
-      const double modelled = whole_sync(*one);
+      const double modelled = unhidden(*one);
       if (!(modelled > 0)) continue;
       double nic = std::numeric_limits<double>::infinity();
       for (int c = 0; c < shape.class_count; ++c)
@@ -276,22 +288,40 @@ class Inversion {
         measured = std::max(measured, *one->sync / modelled / nic);
         doubt(*one, modelled, *one->sync);
       }
-      most = std::min(most, explained_by_overlap(*one) / modelled / nic);
+      most = std::min(most, explained_by_overlap(*one) / whole_sync(*one) / nic);
     }
     const bool contradicted = known_rail_ > most;
     job().assumed_rail = measured == 0 && !contradicted;
     job().rail_ms_per_byte = measured > 0 ? measured : std::min(known_rail_, most);
   }
-  // The longest whole synchronization of which complete overlap leaves the measured part. With ZeRO-1 both halves take
-  // the same time.
+  // The longest all-reduce of which complete overlap leaves the measured part.
   double explained_by_overlap(const ReplicaProfile& one) {
-    const double sync = *one.sync;
-    if (!job().zero1) return sync + one.bwd;
-    return sync > one.bwd ? sync + one.bwd : 2 * sync;
+    if (job().sums_by_unit) {
+      const auto exposed = [&](double slower) { return exposed_at(one, kMostOverlap, slower); };
+      const double slower =
+          exposed(kMostSlower) <= *one.sync ? kMostSlower : increasing_root_above_zero(exposed, *one.sync, 1.0);
+      return slower * whole_sync(one);
+    }
+    const SyncParts unit = sync_parts(job(), 1);
+    const double hidden = unit.gather > 0 ? *one.sync / unit.gather : std::numeric_limits<double>::infinity();
+    return unit.sum * hidden <= one.bwd ? hidden : (*one.sync + one.bwd) / (unit.sum + unit.gather);
   }
   double whole_sync(const ReplicaProfile& one) {
     const PlacedStage& stage = placed_.stages[static_cast<std::size_t>(one.stage)];
     return load(one).gradient_bytes * stage_rates(hardware_, job(), stage.shape, stage.shares).gradient_ms_per_byte;
+  }
+
+  double exposed_at(const ReplicaProfile& one, double overlap, double slower) {
+    const PlacedStage& stage = placed_.stages[static_cast<std::size_t>(one.stage)];
+    StageRates rates = stage_rates(hardware_, job(), stage.shape, stage.shares);
+    rates.overlap = overlap;
+    return exposed_unit_sums(job(), rates, stage_plan(one).layers, first(one), last(one), slower);
+  }
+
+  // All of the synchronization, if the backward pass hid nothing.
+  double unhidden(const ReplicaProfile& one) {
+    const SyncParts parts = sync_parts(job(), whole_sync(one));
+    return parts.sum + parts.gather;
   }
 
   struct Overlap {
@@ -299,11 +329,13 @@ class Inversion {
     bool within = false;  // an exponent explains the measurement
   };
   Overlap overlap_of(const ReplicaProfile& one) {
-    const double whole = whole_sync(one);
-    const double least = exposed_gradients(job(), one.bwd, whole, kMostOverlap);
-    // The part that the backward pass may hide.
-    const double hidden = job().zero1 ? whole / 2 : whole;
-    const double unhideable = std::max(0.0, hidden - one.bwd) + (whole - hidden);
+    const double gradient = whole_sync(one), whole = unhidden(one);
+    const auto exposed_with = [&](double overlap) {
+      return job().sums_by_unit ? exposed_at(one, overlap, 1) : exposed_gradients(job(), one.bwd, gradient, overlap);
+    };
+    const double least = exposed_with(kMostOverlap);
+    const SyncParts parts = sync_parts(job(), gradient);
+    const double unhideable = job().sums_by_unit ? 0 : std::max(0.0, parts.sum - one.bwd) + parts.gather;
     const double sync = *one.sync;
     if (sync > whole * (1 + kRounding)) {
       doubt(one, whole, sync);
@@ -311,12 +343,12 @@ class Inversion {
     }
     if (sync < unhideable * (1 - kRounding)) {
       // Even complete overlap does not explain the measurement.
-      doubt(one, whole, explained_by_overlap(one));
+      doubt(one, gradient, explained_by_overlap(one));
       return {kMostOverlap, false};
     }
     if (sync >= whole) return {1, true};
     if (sync <= least) return {kMostOverlap, true};
-    const auto exposed = [&](double minus) { return exposed_gradients(job(), one.bwd, whole, -minus); };
+    const auto exposed = [&](double minus) { return exposed_with(-minus); };
     return {-increasing_root(exposed, sync, -kMostOverlap, -1.0), true};
   }
   void doubt(const ReplicaProfile& one, double modelled, double explaining) {

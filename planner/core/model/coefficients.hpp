@@ -9,6 +9,8 @@ namespace espalier {
 
 class OwnLists;
 
+constexpr double kMostOverlap = 64;  // complete
+
 // Per GPU type. `assumed_*`: the value was not observed on this type. It is scaled or copied from
 // another type, or a fall-back (A.4).
 struct GpuCoefficients {
@@ -25,7 +27,7 @@ struct GpuCoefficients {
 struct EdgeCoefficients {
   // Computation, in multiples of a layer's. The paper neglects it (0).
   double compute_layers = 0;
-  double param_bytes = 0;        // gradients of all TP ranks together
+  double param_bytes = 0;        // gradients of all TP ranks together, as they are summed
   double param_optim_bytes = 0;  // parameters + optimizer state of all TP ranks, without gradients
   double activation_bytes = 0;   // the logits, per sample of ONE micro-batch, all TP ranks
   bool assumed_compute = true;   // compute_layers was not observed
@@ -38,6 +40,9 @@ struct DegreeFactor {
   double factor = 1;
   bool operator==(const DegreeFactor&) const = default;
 };
+
+// Bytes that memory holds for each byte of a summed integer gradient: 8 of the integer and 4 of the float.
+constexpr double kHeldPerInteger = 1.5;
 
 struct JobCoefficients {
   int layers = 0;
@@ -53,7 +58,7 @@ struct JobCoefficients {
   double activ_bytes = 0;  // k_activ: one activation at a layer boundary, per sample
   // Tensors of activ_bytes that go from stage to stage together. 2 with MTP modules: the embeddings go along.
   double boundary_tensors = 1;
-  double param_bytes = 0;        // k_param: gradients per layer
+  double param_bytes = 0;        // k_param: gradients per layer, as they are summed
   double param_optim_bytes = 0;  // k_param-optim: parameters + optimizer state per layer, without gradients
   // The parameters' part of param_optim_bytes; ZeRO-1 does not shard it.
   double weight_bytes = 0;
@@ -61,7 +66,8 @@ struct JobCoefficients {
   // k_activ-np: activations per layer and sample that TP does not partition.
   double activ_np_bytes = 0;
   EdgeCoefficients first, last;  // the embedding's and the LM head's coefficients
-  // Parameters + optimizer + gradients that the edges count twice when both are on one stage.
+  // Parameters + optimizer + gradients that the edges count twice when both are on one stage, of a program that then
+  // keeps one table. espalier-train keeps two, each with its own sum.
   double tied_bytes = 0;
   // Share of the backward computation that runs after the gradient of the inputs has left for the
   // stage before: gradients of parameters. The paper has no such share (0): its stages wait for the
@@ -69,6 +75,12 @@ struct JobCoefficients {
   double deferred = 0;
   bool recompute = false;  // full activation recomputation
   bool zero1 = false;      // distributed optimizer
+  // Each unit's gradients are summed as soon as they are complete (unit_sums.hpp). k_overlap then says how much of what
+  // could be hidden is. The paper knows programs without this order only.
+  bool sums_by_unit = false;
+  // Gradients are summed as integers of eight bytes (accuracy = bitwise), which memory holds beside the float32 ones.
+  // ZeRO-1 does not scatter these sums: a norm must be the same for any number of parts.
+  bool integer_sums = false;
   // activ_bytes is a layer's output size; no stage boundary was seen.
   bool boundary_assumed = false;
   bool memory_assumed = false;       // activ_p/activ_np are bounds or estimates, not observed

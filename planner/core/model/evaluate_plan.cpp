@@ -25,7 +25,7 @@ StagePrediction predict_stage(const Hardware& hardware, const JobCoefficients& j
   result.comm_fwd = stage.layers * (rates.fwd - rates.comp_fwd);
   result.comm_bwd = stage.layers * (rates.bwd - rates.comp_bwd);
   result.gradients = load.gradient_bytes * rates.gradient_ms_per_byte;
-  result.sync = exposed_gradients(job, time.bwd, result.gradients, rates.overlap);
+  result.sync = stage_sync(job, rates, stage.layers, at.first(), at.last());
   result.optim = time.extra - result.sync;
   for (int c = 0; c < stage.shape.class_count; ++c) {
     const auto k = static_cast<std::size_t>(c);

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/core/model/unit_sums.hpp"
+
 namespace espalier {
 
 StageLoad stage_load(const JobCoefficients& job, int layers, bool first, bool last) {
@@ -15,20 +17,27 @@ StageLoad stage_load(const JobCoefficients& job, int layers, bool first, bool la
   return load;
 }
 
+double stage_sync(const JobCoefficients& job, const StageRates& rates, int layers, bool first, bool last) {
+  if (!(rates.gradient_ms_per_byte > 0)) return 0;
+  if (job.sums_by_unit) return exposed_unit_sums(job, rates, layers, first, last);
+  const StageLoad load = stage_load(job, layers, first, last);
+  const double backward = layers * rates.bwd + (load.compute_layers - layers) * rates.comp_bwd;
+  return exposed_gradients(job, backward, load.gradient_bytes * rates.gradient_ms_per_byte, rates.overlap);
+}
+
 StageTime stage_time(const JobCoefficients& job, const StageRates& rates, int layers, bool first, bool last) {
   StageTime time{layers * rates.fwd, layers * rates.bwd, 0, 0};
   const StageLoad load = stage_load(job, layers, first, last);
   time.late = job.deferred * load.compute_layers * rates.comp_bwd;
   const double more = load.compute_layers - layers;
-  if (more == 0 && load.gradient_bytes == layers * job.param_bytes) {
+  const double optim = job.param_bytes > 0 ? rates.optim * load.gradient_bytes / job.param_bytes : layers * rates.optim;
+  if (!job.sums_by_unit && more == 0 && load.gradient_bytes == layers * job.param_bytes) {
     time.extra = layers * (std::isnan(rates.extra) ? stage_extra(job, rates) : rates.extra);
     return time;
   }
   time.fwd += more * rates.comp_fwd;
   time.bwd += more * rates.comp_bwd;
-  const double optim = job.param_bytes > 0 ? rates.optim * load.gradient_bytes / job.param_bytes : layers * rates.optim;
-  time.extra =
-      exposed_gradients(job, time.bwd, load.gradient_bytes * rates.gradient_ms_per_byte, rates.overlap) + optim;
+  time.extra = stage_sync(job, rates, layers, first, last) + optim;
   return time;
 }
 

@@ -26,6 +26,9 @@ struct StageLoad {
 };
 StageLoad stage_load(const JobCoefficients& job, int layers, bool first, bool last);
 
+// The part of the stage's gradient synchronization that its last backward pass does not hide, with ZeRO-1's gathering.
+double stage_sync(const JobCoefficients& job, const StageRates& rates, int layers, bool first, bool last);
+
 // Includes the edge terms: the embedding on the first stage, the LM head on the last stage.
 StageTime stage_time(const JobCoefficients& job, const StageRates& rates, int layers, bool first, bool last);
 

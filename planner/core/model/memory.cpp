@@ -17,8 +17,11 @@ struct Affine {
 struct Footprint {
   Affine param_optim, activations, gradients;
   double edge = 0;
-  bool gradients_at_peak = true;  // N_b > PP - i
 };
+
+double held_gradients(const JobCoefficients& job, double summed) {
+  return job.integer_sums ? kHeldPerInteger * summed : summed;
+}
 
 double sharded(const JobCoefficients& job, double param_optim, int dp) {
   if (!job.zero1 || job.param_optim_bytes <= 0) return param_optim;
@@ -27,7 +30,9 @@ double sharded(const JobCoefficients& job, double param_optim, int dp) {
 }
 
 double edge_bytes(const JobCoefficients& job, const EdgeCoefficients& edge, int share, int tp, int dp) {
-  return (sharded(job, edge.param_optim_bytes, dp) + edge.param_bytes + edge.activation_bytes * share) / tp;
+  return (sharded(job, edge.param_optim_bytes, dp) + held_gradients(job, edge.param_bytes) +
+          edge.activation_bytes * share) /
+         tp;
 }
 
 Footprint footprint(const JobCoefficients& job, int share, int tp, int dp, const StagePosition& at) {
@@ -35,8 +40,7 @@ Footprint footprint(const JobCoefficients& job, int share, int tp, int dp, const
   const double in_flight = held_at(job, at);
   const double layer = job.activ_p_bytes / tp + job.activ_np_bytes;
   result.param_optim.slope = sharded(job, job.param_optim_bytes, dp) / tp;
-  result.gradients.slope = job.param_bytes / tp;
-  result.gradients_at_peak = at.micro_batches > in_flight;
+  result.gradients.slope = held_gradients(job, job.param_bytes) / tp;
   if (job.recompute) {
     // Memory holds the inputs of all layers and all activations of the layer that is being
     // recomputed.
@@ -70,9 +74,7 @@ MemoryParts peak_memory(const JobCoefficients& job, int layers, int share, int t
   const Footprint bytes = footprint(job, share, tp, dp, at);
   MemoryParts parts{bytes.param_optim.at(layers), bytes.activations.at(layers), bytes.gradients.at(layers), bytes.edge,
                     0};
-  parts.peak =
-      parts.param_optim + parts.edge +
-      (bytes.gradients_at_peak ? parts.activations + parts.gradients : std::max(parts.activations, parts.gradients));
+  parts.peak = parts.param_optim + parts.edge + parts.activations + parts.gradients;
   return parts;
 }
 
@@ -83,16 +85,8 @@ int layer_cap(const Hardware& hardware, const JobCoefficients& job, const StageS
     const Footprint bytes = footprint(job, shares.most[c], shape.tp, shape.replicas, at);
     const double capacity = hardware.types[static_cast<std::size_t>(shape.classes[c].type)].memory_bytes;
     const double room = hardware.memory_share * capacity - bytes.edge;
-    const auto plus = [&](const Affine& a) {
-      return Affine{bytes.param_optim.fixed + a.fixed, bytes.param_optim.slope + a.slope};
-    };
-    if (bytes.gradients_at_peak) {
-      cap = std::min(cap, most_layers(room, plus({bytes.activations.fixed + bytes.gradients.fixed,
-                                                  bytes.activations.slope + bytes.gradients.slope})));
-    } else {
-      cap = std::min(cap, most_layers(room, plus(bytes.activations)));
-      cap = std::min(cap, most_layers(room, plus(bytes.gradients)));
-    }
+    cap = std::min(cap, most_layers(room, {bytes.activations.fixed,
+                                           bytes.param_optim.slope + bytes.activations.slope + bytes.gradients.slope}));
   }
   return std::max(cap, 0);
 }

@@ -70,11 +70,12 @@ double partitioned_activations(const ModelShape& shape) {
 
 }  // namespace
 
-Training training_of(const ModelShape& shape) {
+Training training_of(const ModelShape& shape, bool bitwise) {
   Training training;
-  training.tied = shape.tied;
+  training.integer_sums = bitwise && shape.family != kDataFamily;
   if (!shape.setting) return training;
-  if (shape.setting->precision != "float32") training.bytes = {2, 2, 12, 2};
+  training.sums_by_unit = shape.setting->program.starts_with("espalier-train ");
+  if (shape.setting->precision != "float32") training.bytes = {2, 4, 12, 2};
   training.recompute = shape.setting->recompute;
   training.zero1 = shape.setting->zero1;
   return training;
@@ -146,7 +147,8 @@ double nonpartitioned_activations(const std::string& family) { return family_of(
 JobCoefficients model_sizes(const ModelShape& shape, const Training& training, std::size_t gpu_types) {
   if (shape.layers < 1 || shape.hidden < 1 || shape.sequence < 1)
     throw Error("model shape: layers, hidden and sequence must be at least 1");
-  const ElementBytes& bytes = training.bytes;
+  ElementBytes bytes = training.bytes;
+  if (training.integer_sums) bytes.gradient = sizeof(std::int64_t);
   JobCoefficients job;
   job.layers = shape.layers;
   job.global_batch = shape.global_batch;
@@ -177,12 +179,16 @@ JobCoefficients model_sizes(const ModelShape& shape, const Training& training, s
     job.tied_bytes = (bytes.weight + bytes.gradient + bytes.optimizer) * shape.vocabulary * shape.hidden;
   job.recompute = training.recompute;
   job.zero1 = training.zero1;
+  job.integer_sums = training.integer_sums;
+  job.sums_by_unit = training.sums_by_unit;
   // A matrix's two gradients take as long as each other; attention has no parameters. Recomputing leaves no part for
   // later.
   if (training.in_parts && !training.recompute && family_of(shape.family) != Family::unknown)
     job.deferred = shape.sequence * layer_matrices(shape) / layer_flops(shape);
   job.boundary_assumed = job.memory_assumed = true;
   job.gpu.resize(gpu_types);
+  if (job.sums_by_unit)
+    for (GpuCoefficients& gpu : job.gpu) gpu.overlap = kMostOverlap;
   return job;
 }
 

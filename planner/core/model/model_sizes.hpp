@@ -21,7 +21,7 @@
 namespace espalier {
 
 // Bytes of one element. The default is FP32 training with Adam. BF16 with FP32 master weights is
-// {2, 2 or 4, 12, 2}.
+// {2, 4, 12, 2}: gradients are summed in FP32.
 struct ElementBytes {
   double weight = 4, gradient = 4, optimizer = 8, activation = 4;
   bool operator==(const ElementBytes&) const = default;
@@ -30,18 +30,19 @@ struct ElementBytes {
 // Properties of a training that its model's shape does not contain.
 struct Training {
   ElementBytes bytes;
-  // Embedding and LM head are one matrix. A wrong `false` overestimates memory and never
-  // underestimates it.
+  // Embedding and LM head are one matrix, and the program keeps it once where both are on one stage. A wrong `false`
+  // overestimates memory and never underestimates it. espalier-train keeps two.
   bool tied = false;
   bool recompute = false;
   bool zero1 = false;
+  bool integer_sums = false, sums_by_unit = false;  // as in JobCoefficients
   // A schedule may do the gradients of parameters apart: assume which share of the backward pass they are.
   bool in_parts = false;
 };
 
 // The training that a worker's report of its shape describes. Mixed precision keeps FP32 master
-// weights beside the moments.
-Training training_of(const ModelShape& shape);
+// weights beside the moments. `bitwise`: the job's accuracy; a program of unknown kind promises none.
+Training training_of(const ModelShape& shape, bool bitwise);
 
 // The powers of two that the training runtime can divide a layer by (torchrt/model/units.cpp), ascending. Family
 // "data": the GPUs that a replica may have.

@@ -9,10 +9,8 @@ struct Activations {
   double per_layer = 0;  // bytes per layer and sample on this GPU: k_activ-p / TP + k_activ-np
   int tp = 1;
   bool inner = false;  // the stage has no edge
-  // The gradients set the peak. The activations are at most per_layer.
-  bool bounded = false;
 
-  int worth() const { return (bounded ? 0 : 2) + (inner ? 1 : 0); }
+  int worth() const { return inner ? 1 : 0; }
 };
 
 Activations observe(const JobCoefficients& job, const ObservedPeak& peak) {
@@ -20,15 +18,8 @@ Activations observe(const JobCoefficients& job, const ObservedPeak& peak) {
   result.tp = peak.tp;
   result.inner = !peak.at.first() && !peak.at.last();
   const MemoryParts parts = peak_memory(job, peak.layers, peak.share, peak.tp, peak.dp, peak.at);
-  double bytes = peak.bytes - parts.param_optim - parts.edge;
+  const double bytes = peak.bytes - parts.param_optim - parts.edge - parts.gradients;
   const double in_flight = held_at(job, peak.at);
-  if (peak.at.micro_batches > in_flight) {
-    bytes -= parts.gradients;
-  } else if (bytes <= parts.gradients * (1 + 1e-9)) {
-    // The peak was at the end of the backward pass, with all gradients and no activations.
-    result.bounded = true;
-    bytes = parts.gradients;
-  }
   const double samples = static_cast<double>(peak.layers) * in_flight;
   // With recomputation memory holds the inputs of all layers, and all activations of one layer.
   result.per_layer = job.recompute ? bytes / peak.share - samples * job.activ_bytes : bytes / (peak.share * samples);
@@ -47,11 +38,9 @@ bool infer_activations(JobCoefficients& job, const std::vector<ObservedPeak>& pe
                                               [](const auto& a, const auto& b) { return a.worth() < b.worth(); });
   const Activations* other = nullptr;
   for (const Activations& one : observed)
-    if (one.tp != best.tp && !one.bounded && (!other || one.worth() > other->worth())) other = &one;
+    if (one.tp != best.tp && (!other || one.worth() > other->worth())) other = &one;
 
-  job.memory_assumed = best.bounded;
-  if (best.bounded)
-    remarks.push_back("the gradients set the memory peak: activations are only known to need no more than they do");
+  job.memory_assumed = false;
   if (other) {
     const double partitioned = (best.per_layer - other->per_layer) / (1.0 / best.tp - 1.0 / other->tp);
     const double rest = best.per_layer - partitioned / best.tp;

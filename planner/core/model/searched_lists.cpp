@@ -146,7 +146,7 @@ void finish_times(pipeline::Costs& costs) {
 ListProblem list_problem(const Hardware& hardware, const Topology& topology, const Profile& profile,
                          double known_rail) {
   const Plan& plan = profile.plan;
-  Training training = training_of(profile.shape);
+  Training training = training_of(profile.shape, false);
   const Calibration calibrated = calibrate(hardware, topology, profile, training, {known_rail});
   training.in_parts = true;
   const double share = model_sizes(profile.shape, training, hardware.types.size()).deferred;

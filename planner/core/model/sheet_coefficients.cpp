@@ -11,7 +11,7 @@ JobCoefficients sheet_coefficients(const ModelShape& shape, const Training& trai
     GpuCoefficients& gpu = job.gpu[t];
     gpu.comp = layer_flops(shape) / (type.tflops * 1e9 * utilization);
     gpu.backward = 2;
-    gpu.overlap = 2;
+    gpu.overlap = job.sums_by_unit ? kMostOverlap : 2;
     // Adam reads and writes every byte of weights, gradients and optimizer state once.
     gpu.optim = type.memory_bandwidth > 0 ? 2 * (job.param_optim_bytes + job.param_bytes) / type.memory_bandwidth : 0;
   }

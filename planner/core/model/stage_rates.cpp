@@ -120,6 +120,7 @@ StageRates stage_rates(const Hardware& hardware, const JobCoefficients& job, con
 }
 
 double stage_extra(const JobCoefficients& job, const StageRates& rates) {
+  if (job.sums_by_unit) return rates.optim;
   return exposed_gradients(job, rates.bwd, rates.gradient_ms_per_byte * job.param_bytes, rates.overlap) + rates.optim;
 }
 
@@ -132,9 +133,15 @@ double exposed_sync(double bwd, double gradient, double overlap) {
 }
 
 double exposed_gradients(const JobCoefficients& job, double bwd, double gradient, double overlap) {
-  // ZeRO-1 scatters the sums during the backward pass. It gathers the parameters after the
-  // optimizer.
-  return job.zero1 ? exposed_sync(bwd, gradient / 2, overlap) + gradient / 2 : exposed_sync(bwd, gradient, overlap);
+  const SyncParts parts = sync_parts(job, gradient);
+  return exposed_sync(bwd, parts.sum, overlap) + parts.gather;
+}
+
+SyncParts sync_parts(const JobCoefficients& job, double gradient) {
+  if (!job.zero1) return {gradient, 0};
+  // Scattering and gathering are half of a sum each.
+  const double weights = job.param_bytes > 0 && job.weight_bytes > 0 ? job.weight_bytes / job.param_bytes : 1;
+  return {job.integer_sums ? gradient : gradient / 2, weights * gradient / 2};
 }
 
 }  // namespace espalier

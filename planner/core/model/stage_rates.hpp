@@ -51,7 +51,7 @@ struct StageRates {
   double gradient_ms_per_byte = 0;  // DP synchronization, per byte of the stage's gradients (all TP ranks)
   double overlap = 1;               // k_overlap of the slowest replica's type
   // Synchronization + optimizer of a layer of a stage without an edge. NaN: not computed
-  // (stage_extra).
+  // (stage_extra). With sums_by_unit the optimizer alone, since what is exposed is not so much for each layer.
   double extra = 0;
   bool feasible = false;  // false: the micro-batch cannot feed all replicas
 };
@@ -69,7 +69,14 @@ double stage_extra(const JobCoefficients& job, const StageRates& rates);
 // `gradient` ms that a backward pass of `bwd` ms does not hide.
 double exposed_sync(double bwd, double gradient, double overlap);
 
-// The same for the job's method of synchronization: one all-reduce, or ZeRO-1's two halves.
+// A stage's gradient synchronization in ms, if its sums took `gradient` ms as all-reduces. `sum`: what the backward
+// pass may hide. `gather`: what follows the optimizer; with ZeRO-1 its parameters are gathered.
+struct SyncParts {
+  double sum = 0, gather = 0;
+};
+SyncParts sync_parts(const JobCoefficients& job, double gradient);
+
+// The same for the job's method of synchronization: one all-reduce, or ZeRO-1's parts.
 double exposed_gradients(const JobCoefficients& job, double bwd, double gradient, double overlap);
 
 }  // namespace espalier

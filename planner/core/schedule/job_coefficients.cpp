@@ -28,7 +28,7 @@ ModelShape known_shape(const ElasticJob& job) {
 }
 
 Training training_for(const ElasticJob& job, const ModelShape& shape) {
-  Training training = training_of(shape);
+  Training training = training_of(shape, job.accuracy == Accuracy::bitwise);
   training.in_parts = !forms_of(job).empty() || told_lists(job) != nullptr;
   return training;
 }

@@ -14,17 +14,6 @@ constexpr long kLabelsBetweenAsks = 1000;  // labels between two calls of `stop`
 // One state's takes must not use up the remaining work.
 constexpr long kFewTakes = 100, kStatesAtLeast = 16;
 
-// Whether a stage with N_b micro-batches in flight needs at least the memory of a stage with N_b -
-// 1 in flight. The second stage holds gradients while its activations peak (memory.hpp). With even
-// fewer micro-batches in flight a stage never needs more memory.
-bool deeper_needs_more(const Evaluator& evaluator) {
-  const JobCoefficients& job = evaluator.problem().job;
-  return std::all_of(evaluator.tp_degrees().begin(), evaluator.tp_degrees().end(), [&](int tp) {
-    const double one = job.recompute ? job.activ_bytes : job.activ_p_bytes / tp + job.activ_np_bytes;
-    return one >= job.param_bytes / tp;
-  });
-}
-
 double fill_on_eight(const Evaluator& evaluator, PipelineForm form, int micro_batches) {
   if (evaluator.least_fill() == 1) return 1;
   const JobCoefficients& job = evaluator.problem().job;
@@ -53,8 +42,7 @@ ParetoRun::ParetoRun(const Evaluator& evaluator, GpuStates& states, int choice, 
       form_(form),
       fill_(fill_on_eight(evaluator, form, micro_batches_)),
       further_(micro_batches_ - fill_),
-      rest_(evaluator, states, choice, dp),
-      deeper_needs_more_(deeper_needs_more(evaluator)) {
+      rest_(evaluator, states, choice, dp) {
   bound_ = bound_of({}, rest_.need(0));
 }
 
@@ -115,7 +103,6 @@ bool ParetoRun::dominates(const ParetoLabel& a, const ParetoLabel& b) const {
   if (a.depth != b.depth && problem_.bounds.fixed_pp > 0) return false;
   const int class_a = std::min<int>(a.depth, micro_batches_), class_b = std::min<int>(b.depth, micro_batches_);
   if (class_a > class_b) return false;
-  if (class_a < class_b && !deeper_needs_more_ && b.depth + layers_ - b.placed >= micro_batches_) return false;
   const double cost = a.sum + further_ * std::max(0.0, a.slowest - b.slowest) + std::max(0.0, a.tail - b.tail);
   return cost <= b.sum * (1 + 1e-12);
 }

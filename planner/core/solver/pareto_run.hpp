@@ -107,7 +107,6 @@ class ParetoRun {
   const double fill_, further_;
   RestBound rest_;
   double bound_ = 0;
-  bool deeper_needs_more_ = false;  // see deeper_needs_more()
   std::vector<Stage> stages_;       // by shape
   std::vector<std::int16_t> caps_;  // by shape, depth class, first or not; -1: unknown
   ParetoScratch* scratch_ = nullptr;
