@@ -9,11 +9,11 @@
 
 namespace espalier::launcher {
 
-Program::Program(wire::Loop& loop, const wire::Config& config, Callbacks callbacks)
-    : loop_(loop), config_(config), callbacks_(std::move(callbacks)) {}
+Program::Program(wire::Loop& loop, const wire::Config& config, Callbacks callbacks, AwakeLooks looks)
+    : config_(config), callbacks_(std::move(callbacks)), limit_(loop, looks) {}
 
 void Program::await_hello() {
-  limit_ = loop_.after(std::chrono::seconds(config_.protocol_seconds), [this] {
+  limit_.start(std::chrono::seconds(config_.protocol_seconds), [this] {
     if (speaks_) return;
     elastic_ = false;
     spdlog::warn(
@@ -32,7 +32,7 @@ void Program::hello(const wire::Hello& hello, bool of_current) {
     return;
   }
   speaks_ = true;
-  limit_.reset();
+  limit_.stop();
   if (callbacks_.planned() && !(hello.model == told_.model))
     return callbacks_.contradicts("the program trains another model than it told with --describe");
   std::string lists = hello.rank == 0 ? hello.parallel.lists : std::move(told_.parallel.lists);

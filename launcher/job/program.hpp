@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 
+#include "launcher/process/awake_timer.hpp"
 #include "planner/wire/capabilities.hpp"
 #include "planner/wire/config.hpp"
 #include "planner/wire/loop.hpp"
@@ -20,13 +21,14 @@ class Program {
     std::function<bool()> bitwise_demanded;                   // the user has asked for accuracy=bitwise
     std::function<void(const std::string& why)> contradicts;  // its hello is not what the plan was made for
   };
-  Program(wire::Loop& loop, const wire::Config& config, Callbacks callbacks);
+  Program(wire::Loop& loop, const wire::Config& config, Callbacks callbacks, AwakeLooks looks = {});
 
   void described(const wire::Description& description) { told_ = description; }
   const wire::Description& told() const { return told_; }
-  // The ranks of generation 0 start. If none of them says hello in time, the job runs without elasticity.
+  // The ranks of generation 0 start. If none of them says hello in time, the job runs without elasticity. Time in
+  // which Slurm has the job suspended does not count.
   void await_hello();
-  void stop_waiting() { limit_.reset(); }
+  void stop_waiting() { limit_.stop(); }
   // A worker is about to say hello.
   void claim(const wire::Capabilities& can) {
     start_seconds_ = std::max(start_seconds_, can.start_seconds);
@@ -53,14 +55,13 @@ class Program {
   std::int64_t total_steps() const { return told_.total_steps; }
 
  private:
-  wire::Loop& loop_;
   const wire::Config& config_;
   Callbacks callbacks_;
   wire::Description told_;
   int start_seconds_ = 0;
   bool speaks_ = false, elastic_ = true, takes_lists_ = false;
   int spares_after_ = -1;  // the last generation after whose start spares were asked for
-  wire::Watch limit_;
+  AwakeTimer limit_;
 };
 
 }  // namespace espalier::launcher

@@ -7,7 +7,7 @@
 namespace espalier::launcher {
 
 void AwakeTimer::start(Milliseconds time, std::function<void()> over) {
-  limit_.emplace(time, look_, stalled_);
+  limit_.emplace(time, looks_.look, looks_.stalled);
   over_ = std::move(over);
   wait();
 }

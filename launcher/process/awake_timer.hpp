@@ -10,14 +10,16 @@
 
 namespace espalier::launcher {
 
+// As of AwakeLimit. Only tests have others than these.
+struct AwakeLooks {
+  wire::AwakeLimit::Milliseconds look{1000}, stalled{5000};
+};
+
 class AwakeTimer {
  public:
   using Milliseconds = wire::AwakeLimit::Milliseconds;
 
-  // `look`, `stalled`: as of AwakeLimit.
-  explicit AwakeTimer(wire::Loop& loop, Milliseconds look = Milliseconds(1000),
-                      Milliseconds stalled = Milliseconds(5000))
-      : loop_(loop), look_(look), stalled_(stalled) {}
+  explicit AwakeTimer(wire::Loop& loop, AwakeLooks looks = {}) : loop_(loop), looks_(looks) {}
 
   // `over` is called once after `time`, unless start() or stop() comes before. It may call both.
   void start(Milliseconds time, std::function<void()> over);
@@ -28,7 +30,7 @@ class AwakeTimer {
   void look();
 
   wire::Loop& loop_;
-  const Milliseconds look_, stalled_;
+  const AwakeLooks looks_;
   std::function<void()> over_;
   std::optional<wire::AwakeLimit> limit_;
   wire::Watch watch_;

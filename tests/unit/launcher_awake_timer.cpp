@@ -14,7 +14,7 @@ namespace {
 
 struct Limits {
   wire::Loop loop;
-  AwakeTimer timer{loop, 10ms, 200ms};
+  AwakeTimer timer{loop, {10ms, 200ms}};
   std::chrono::steady_clock::time_point start = wire::steady_now();
   std::chrono::milliseconds over_after() {
     loop.run();

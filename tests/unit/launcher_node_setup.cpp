@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include <thread>
+
 #include "planner/core/error.hpp"
 #include "tests/unit/plan_files.hpp"
 
@@ -17,8 +19,9 @@ struct Run {
     const std::string program = folder.write("setup.sh", "#!/bin/sh\n" + lines + "\n");
     ::chmod(program.c_str(), 0755);
     wire::Loop loop;
-    NodeSetup setup(loop, program, {"PATH=/usr/bin:/bin", "OF_THE_NODE=n1"}, limit,
-                    {[&] { ready = true, loop.stop(); }, [&](const std::string& text) { why = text, loop.stop(); }});
+    const NodeSetup setup(
+        loop, program, {"PATH=/usr/bin:/bin", "OF_THE_NODE=n1"}, limit,
+        {[&] { ready = true, loop.stop(); }, [&](const std::string& text) { why = text, loop.stop(); }});
     const auto late = loop.after(std::chrono::seconds(100), [&] { loop.stop(); });
     loop.run();
     result = setup.changes().applied({"A=1", "B=2"});
@@ -85,6 +88,21 @@ TEST_CASE("a node setup that fails, hangs or says something wrong says why") {
             .why.ends_with("SLURM_JOB_ID is set by the launcher; leave it as it is"));
   CHECK(Run("head -c 2000000 /dev/zero; sleep 90").why.ends_with("a line of its output is longer than 1 MiB"));
   CHECK_FALSE(Run("exit 7").ready);
+}
+
+TEST_CASE("a node setup has its time, without that in which Slurm had the job suspended") {
+  plan_files::Folder folder;
+  const std::string program = folder.write("setup.sh", "#!/bin/sh\nsleep 1.2\n");
+  ::chmod(program.c_str(), 0755);
+  wire::Loop loop;
+  std::string why = "it never ended";
+  NodeSetup setup(loop, program, {"PATH=/usr/bin:/bin"}, std::chrono::seconds(1),
+                  {[&] { why.clear(), loop.stop(); }, [&](const std::string& text) { why = text, loop.stop(); }},
+                  {std::chrono::milliseconds(10), std::chrono::milliseconds(200)});
+  const auto stands =
+      loop.after(std::chrono::milliseconds(50), [] { std::this_thread::sleep_for(std::chrono::milliseconds(1500)); });
+  loop.run();
+  CHECK(why == "");
 }
 
 TEST_CASE("a node setup that is not there or is no program cannot be started") {

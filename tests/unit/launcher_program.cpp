@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <thread>
+
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
 
@@ -22,7 +24,8 @@ struct Job {
                    [this](const std::string& why) {
                      log += "contradicts ";
                      last = why;
-                   }}};
+                   }},
+                  {std::chrono::milliseconds(10), std::chrono::milliseconds(200)}};
 
   static wire::Hello hello(int layers) {
     wire::Hello hello;
@@ -97,6 +100,20 @@ TEST_CASE("a program that says no hello in time runs without elasticity") {
   const auto limit = job.loop.after(std::chrono::seconds(60), [&] { job.loop.stop(); });
   job.loop.run();
   CHECK_FALSE(job.program.elastic());
+}
+
+TEST_CASE("a program has its time to say hello, without that in which Slurm had the job suspended") {
+  Job job;
+  job.config.protocol_seconds = 1;
+  job.program.await_hello();
+  const auto stands = job.loop.after(std::chrono::milliseconds(50),
+                                     [] { std::this_thread::sleep_for(std::chrono::milliseconds(1500)); });
+  const auto resumed = job.loop.after(std::chrono::milliseconds(1600), [&] {
+    job.program.hello(Job::hello(8), true);
+    job.loop.stop();
+  });
+  job.loop.run();
+  CHECK(job.program.elastic());
 }
 
 TEST_CASE(

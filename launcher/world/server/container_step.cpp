@@ -27,7 +27,8 @@ ContainerStep::ContainerStep(wire::Loop& loop, std::vector<std::string> command,
       command_(std::move(command)),
       callbacks_(std::move(callbacks)),
       given_(clean_environment({})),
-      waits_(loop, kAgain, kLongestAgain) {
+      waits_(loop, kAgain, kLongestAgain),
+      limit_(loop) {
   start();
 }
 
@@ -61,7 +62,7 @@ void ContainerStep::start() {
   on.said = [this](const std::string& text) { said(text); };
   on.ended = [this](int status) { ended(status); };
   process_ = std::make_unique<StepProcess>(loop_, command_, given_, std::move(on));
-  limit_ = loop_.after(std::chrono::seconds(kImageSeconds), [this] {
+  limit_.start(std::chrono::seconds(kImageSeconds), [this] {
     problem_ = "it was not there within " + std::to_string(kImageSeconds) + " s";
     process_->terminate();
   });
@@ -79,7 +80,7 @@ void ContainerStep::find(pid_t pid, int tries) {
     problem_ = error.what();
     return process_->terminate();
   }
-  limit_.reset();
+  limit_.stop();
   ready_ = true;
   waits_.begin_over();
   callbacks_.ready();
@@ -95,7 +96,7 @@ void ContainerStep::said(const std::string& text) {
 
 void ContainerStep::ended(int status) {
   finds_.reset();
-  limit_.reset();
+  limit_.stop();
   ready_ = false;
   if (!found_) {
     const std::string& why = problem_.empty() ? last_words_ : problem_;

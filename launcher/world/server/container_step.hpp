@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/process/awake_timer.hpp"
 #include "launcher/process/longer_waits.hpp"
 #include "launcher/world/server/found_container.hpp"
 #include "launcher/world/server/step_process.hpp"
@@ -20,7 +21,8 @@ class ContainerStep {
  public:
   struct Callbacks {
     std::function<void()> ready;  // ranks can enter; again when the container has been replaced
-    // The container could not be made, or not within kImageSeconds. Not called once the container was ready: a step
+    // The container could not be made, or not within kImageSeconds in which Slurm did
+    // not have the job suspended. Not called once the container was ready: a step
     // that ends later is started again, and running ranks keep the container they are in.
     std::function<void(const std::string& why)> failed;
   };
@@ -56,7 +58,8 @@ class ContainerStep {
   std::string last_words_, problem_;
   std::unique_ptr<StepProcess> process_;
   LongerWaits waits_;  // before the next step
-  wire::Watch finds_, limit_;
+  wire::Watch finds_;
+  AwakeTimer limit_;  // of the container that is being made
 };
 
 }  // namespace espalier::launcher

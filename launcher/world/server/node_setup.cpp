@@ -72,15 +72,15 @@ std::vector<std::string> EnvironmentChanges::applied(const std::vector<std::stri
 }
 
 NodeSetup::NodeSetup(wire::Loop& loop, const std::string& program, const std::vector<std::string>& environment,
-                     std::chrono::seconds limit, Callbacks callbacks)
-    : program_(program), callbacks_(std::move(callbacks)) {
+                     std::chrono::seconds limit, Callbacks callbacks, AwakeLooks looks)
+    : program_(program), callbacks_(std::move(callbacks)), limit_(loop, looks) {
   output_ = std::make_unique<RankOutput>(loop, false, [this](const std::string& text) { printed(text); });
   Child::Traits traits;
   traits.output = output_->writer();
   process_ = std::make_unique<Child>(loop, std::vector<std::string>{program}, environment, traits,
                                      [this](int status) { ended(status); });
   output_->started();
-  limit_ = loop.after(limit, [this, limit] {
+  limit_.start(limit, [this, limit] {
     fail("it took longer than " + std::to_string(limit.count()) + " s (launch.node_setup_seconds)");
   });
 }
@@ -108,7 +108,7 @@ void NodeSetup::said(const std::string& line) {
 void NodeSetup::ended(int status) {
   output_->drain();
   if (!line_.empty()) said(std::exchange(line_, ""));
-  limit_.reset();
+  limit_.stop();
   if (!problem_.empty()) return;
   if (const int code = exit_code(status); code != 0) return fail("it ended with exit code " + std::to_string(code));
   callbacks_.ready();
@@ -117,7 +117,7 @@ void NodeSetup::ended(int status) {
 void NodeSetup::fail(const std::string& why) {
   if (!problem_.empty()) return;
   problem_ = why;
-  limit_.reset();
+  limit_.stop();
   callbacks_.failed("node_setup " + program_ + ": " + why);
 }
 

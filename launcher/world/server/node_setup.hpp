@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/process/awake_timer.hpp"
 #include "launcher/process/child.hpp"
 #include "launcher/world/server/rank_output.hpp"
 
@@ -38,10 +39,11 @@ class NodeSetup {
     // It ended otherwise, said something wrong, or took too long. If it runs still it ends with this object.
     std::function<void(const std::string& why)> failed;
   };
-  // Runs on the loop's thread. The program gets `environment`, no input, and `limit` of time. Lines "print TEXT" of its
-  // output go to standard output. Its standard error is this process's. Throws Error when it cannot be started.
+  // Runs on the loop's thread. The program gets `environment`, no input, and `limit` of time, which does not run while
+  // Slurm has the job suspended. Lines "print TEXT" of its output go to standard output. Its standard error is this
+  // process's. Throws Error when it cannot be started.
   NodeSetup(wire::Loop& loop, const std::string& program, const std::vector<std::string>& environment,
-            std::chrono::seconds limit, Callbacks callbacks);
+            std::chrono::seconds limit, Callbacks callbacks, AwakeLooks looks = {});
 
   const EnvironmentChanges& changes() const { return changes_; }
 
@@ -57,7 +59,7 @@ class NodeSetup {
   std::string line_, problem_;
   std::unique_ptr<RankOutput> output_;
   std::unique_ptr<Child> process_;
-  wire::Watch limit_;
+  AwakeTimer limit_;
 };
 
 }  // namespace espalier::launcher
