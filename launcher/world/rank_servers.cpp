@@ -254,9 +254,9 @@ void RankServers::beat() {
 
 std::unique_ptr<Ranks> RankServers::run(const WorldRequest& request, RanksCallbacks callbacks) {
   ServedRanks::Links links;
-  links.send = [this](const ServerId& id, const wire::Frame& frame) {
+  links.send = [this](const ServerId& id, std::string frame) {
     if (const auto at = servers_.find(id); at != servers_.end() && at->second.connection)
-      at->second.connection->send(frame);
+      at->second.connection->send_encoded(std::move(frame));
   };
   links.forget = [this, generation = request.generation] { worlds_.erase(generation); };
   WorldRequest limited = request;

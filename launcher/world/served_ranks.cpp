@@ -14,15 +14,24 @@ namespace {
 constexpr wire::Loop::Milliseconds kTermToKill{1500};
 // From MPI_Abort to the end of all ranks. It leaves time for the news that another rank has died, which may be why.
 constexpr wire::Loop::Milliseconds kAbortToKill{200};
+
+// A request to start ranks, of JSON text without `here` (messages.hpp).
+std::string frame_for(std::string text, std::size_t place) {
+  text.back() = ',';
+  return wire::encode_text(wire::RunRanks::type, text + "\"here\":" + std::to_string(place) + "}");
+}
+
 }  // namespace
 
 ServedRanks::ServedRanks(wire::Loop& loop, const WorldRequest& request, std::chrono::seconds start, Links links,
-                         RanksCallbacks callbacks)
+                         RanksCallbacks callbacks, AwakeLooks looks)
     : loop_(loop),
       links_(std::move(links)),
       callbacks_(std::move(callbacks)),
       by_rank_(servers_of(request)),
-      ends_(by_rank_.size()) {
+      ends_(by_rank_.size()),
+      sends_(loop, links_.send),
+      start_(loop, looks) {
   request_.generation = request.generation;
   request_.name = "espalier-" + wire::fresh_nonce();
   request_.program = request.program;
@@ -42,7 +51,7 @@ ServedRanks::ServedRanks(wire::Loop& loop, const WorldRequest& request, std::chr
     request_.places[at->second.index].devices.push_back(devices[rank]);
   }
   fences_ = Fences(request_.places.size());
-  start_ = loop_.after(start, [this, start] {
+  start_.start(start, [this, start] {
     std::vector<ServerId> late;
     for (const auto& [id, place] : places_)
       if (!place.there && !place.gone) late.push_back(id);
@@ -52,21 +61,25 @@ ServedRanks::ServedRanks(wire::Loop& loop, const WorldRequest& request, std::chr
   });
 }
 
+// What waits to be sent is dropped: a server that was never asked to start ranks has none to end.
 ServedRanks::~ServedRanks() {
-  tell_all(wire::EndRanks{request_.generation});
+  const std::string end = wire::encode(wire::to_frame(wire::EndRanks{request_.generation}));
+  for (const auto& [id, place] : places_)
+    if (place.asked && !place.gone) links_.send(id, end);
   links_.forget();
 }
 
 template <class Message>
 void ServedRanks::tell(const ServerId& id, const Message& message) const {
-  links_.send(id, wire::to_frame(message));
+  sends_.send(id, [frame = wire::encode(wire::to_frame(message))] { return frame; });
 }
 
+// Encoded once: what a fence has gathered is for all, and long.
 template <class Message>
 void ServedRanks::tell_all(const Message& message) const {
-  const wire::Frame frame = wire::to_frame(message);
+  const auto frame = std::make_shared<const std::string>(wire::encode(wire::to_frame(message)));
   for (const auto& [id, place] : places_)
-    if (place.asked && !place.gone) links_.send(id, frame);
+    if (place.asked && !place.gone) sends_.send(id, [frame] { return *frame; });
 }
 
 void ServedRanks::signal(int number) const { tell_all(wire::SignalRanks{request_.generation, number}); }
@@ -77,15 +90,30 @@ void ServedRanks::came(const ServerId& id) {
   // The server of rank 0 says first where all ranks meet.
   if (request_.port == 0 && id != by_rank_.front()) return;
   if (place.asked || place.gone || stop_ != Stop::none) return;
+  if (request_.port == 0) {
+    request_.here = static_cast<int>(place.index);
+    tell(id, request_);
+  } else {
+    sends_.send(id, [text = request_text(), at = place.index] { return frame_for(*text, at); });
+  }
   place.asked = true;
-  request_.here = static_cast<int>(place.index);
-  tell(id, request_);
+}
+
+// Throws Error where the request would be longer than a frame may be.
+const std::shared_ptr<const std::string>& ServedRanks::request_text() {
+  if (request_text_) return request_text_;
+  Json body = wire::to_frame(request_).body;
+  body.erase("here");
+  auto text = std::make_shared<const std::string>(body.dump(-1, ' ', false, Json::error_handler_t::replace));
+  frame_for(*text, by_rank_.size());
+  return request_text_ = std::move(text);
 }
 
 void ServedRanks::gone(const ServerId& id, const std::string& why) {
   Place& place = places_.at(id);
   if (place.gone) return;
   place.gone = true;
+  sends_.drop(id);
   std::vector<int> lost;
   for (const int rank : request_.places[place.index].ranks) {
     if (ends_.ended(rank)) continue;
@@ -179,7 +207,7 @@ void ServedRanks::break_fences() {
 
 void ServedRanks::conclude() {
   if (ends_.left() > 0) return;
-  start_.reset();
+  start_.stop();
   kill_.reset();
   callbacks_.all_ended(ends_.code());
 }

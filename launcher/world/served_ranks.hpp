@@ -3,8 +3,12 @@
 #pragma once
 
 #include <map>
+#include <memory>
+#include <string>
 
+#include "launcher/process/awake_timer.hpp"
 #include "launcher/world/fences.hpp"
+#include "launcher/world/paced_sends.hpp"
 #include "launcher/world/questions.hpp"
 #include "launcher/world/rank_ends.hpp"
 #include "launcher/world/ranks.hpp"
@@ -20,12 +24,13 @@ namespace espalier::launcher {
 class ServedRanks final : public Ranks {
  public:
   struct Links {
-    std::function<void(const ServerId&, const wire::Frame&)> send;  // nothing happens when the server is not there
-    std::function<void()> forget;                                   // this object ends
+    PacedSends::Send send;         // of an encoded frame; nothing happens when the server is not there
+    std::function<void()> forget;  // this object ends
   };
-  // A server that was not there `start` after the beginning is taken for lost.
+  // A server that was not there `start` after the beginning is taken for lost. Time in which Slurm has the job
+  // suspended does not count.
   ServedRanks(wire::Loop& loop, const WorldRequest& request, std::chrono::seconds start, Links links,
-              RanksCallbacks callbacks);
+              RanksCallbacks callbacks, AwakeLooks looks = {});
   ~ServedRanks() override;
   ServedRanks(const ServedRanks&) = delete;
   ServedRanks& operator=(const ServedRanks&) = delete;
@@ -42,7 +47,7 @@ class ServedRanks final : public Ranks {
   struct Place {
     std::size_t index = 0;  // in request_.places
     bool there = false;     // its server is
-    bool asked = false;     // its ranks were started
+    bool asked = false;     // to start its ranks, or is about to be
     bool gone = false;
   };
   // What is done to ranks that are still there.
@@ -53,6 +58,7 @@ class ServedRanks final : public Ranks {
   void enter(std::size_t place, const wire::FenceEntered& entered);
   void break_fences();
   void conclude();
+  const std::shared_ptr<const std::string>& request_text();
   template <class Message>
   void tell(const ServerId& id, const Message& message) const;
   template <class Message>
@@ -60,6 +66,9 @@ class ServedRanks final : public Ranks {
 
   wire::Loop& loop_;
   wire::RunRanks request_;  // but for `here`
+  // The request as JSON without `here`, once it says where all ranks meet. It names every rank, so that it is made once
+  // and not once for each server.
+  std::shared_ptr<const std::string> request_text_;
   Links links_;
   RanksCallbacks callbacks_;
   std::map<ServerId, Place> places_;
@@ -68,7 +77,9 @@ class ServedRanks final : public Ranks {
   Stop stop_ = Stop::none;
   Fences fences_{0};  // between places
   Questions questions_;
-  wire::Watch start_, kill_;
+  mutable PacedSends sends_;  // what waits here has been said, as far as the ranks go
+  AwakeTimer start_;
+  wire::Watch kill_;
 };
 
 }  // namespace espalier::launcher

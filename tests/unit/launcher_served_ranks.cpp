@@ -1,11 +1,17 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <map>
+#include <string>
+#include <thread>
+#include <utility>
 
 #include "launcher/world/served_ranks.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/messages.hpp"
+#include "planner/wire/thread_time.hpp"
 
 using namespace espalier;
 using namespace espalier::launcher;
@@ -24,15 +30,17 @@ struct Play {
   int over = -1;
   ServedRanks ranks;
 
-  explicit Play(bool first, std::chrono::seconds start = std::chrono::seconds(60))
+  explicit Play(bool first, std::chrono::seconds start = std::chrono::seconds(60), AwakeLooks looks = {})
       : ranks(loop, request(first), start,
-              {[this](const ServerId& id, const wire::Frame& frame) { sent[id].push_back(frame); }, [] {}},
+              {[this](const ServerId& id, const std::string& bytes) { wire::decode(bytes, sent[id].emplace_back()); },
+               [] {}},
               {[this](int rank, int code) { codes[rank] = code; },
                [this](const std::vector<int>& gone, const std::string& reason) {
                  lost.insert(lost.end(), gone.begin(), gone.end());
                  why = reason;
                },
-               [this](int code) { over = code; }, [this](int rank) { aborted.push_back(rank); }}) {}
+               [this](int code) { over = code; }, [this](int rank) { aborted.push_back(rank); }},
+              looks) {}
 
   static WorldRequest request(bool first) {
     WorldRequest r;
@@ -241,6 +249,93 @@ TEST_CASE("a server that cannot start its ranks, or does not come in time, is lo
   late.loop.run();
   CHECK(late.lost == std::vector<int>{2});
   CHECK(late.why == "the rank server of job 12 on n2 has not come within 0 s");
+}
+
+TEST_CASE("a server has its time to come, without that in which Slurm had the job suspended") {
+  Play play(false, std::chrono::seconds(1), {std::chrono::milliseconds(10), std::chrono::milliseconds(200)});
+  const auto stands = play.loop.after(std::chrono::milliseconds(50),
+                                      [] { std::this_thread::sleep_for(std::chrono::milliseconds(1500)); });
+  const auto resumed = play.loop.after(std::chrono::milliseconds(1600), [&] { play.loop.stop(); });
+  play.loop.run();
+  CHECK(play.lost.empty());
+}
+
+namespace {
+
+// 2,048 servers with eight ranks each. Of what they are sent the lengths are kept, and all of it for a few of them.
+struct ManyServers {
+  static constexpr int kServers = 2048;
+  wire::Loop loop;
+  std::size_t bytes = 0;
+  std::map<std::string, int> frames;  // by node
+  std::map<std::string, std::vector<wire::Frame>> kept;
+  ServedRanks ranks{loop,
+                    request(),
+                    std::chrono::seconds(60),
+                    {[this](const ServerId& id, const std::string& frame) { take(id, frame); }, [] {}},
+                    {[](int, int) {}, [](const std::vector<int>&, const std::string&) {}, [](int) {}, [](int) {}}};
+
+  static std::string node(int server) { return "node" + std::to_string(server); }
+  static WorldRequest request() {
+    WorldRequest r;
+    r.generation = 3;
+    r.program = {"train"};
+    for (int server = 0; server < kServers; ++server) {
+      r.holdings.push_back({10, node(server), {0, 1, 2, 3, 4, 5, 6, 7}});
+      for (int gpu = 0; gpu < 8; ++gpu) r.gpus.push_back({node(server), gpu});
+    }
+    return r;
+  }
+  void take(const ServerId& id, const std::string& frame) {
+    bytes += frame.size();
+    ++frames[id.node];
+    if (id.node == node(0) || id.node == node(1000) || id.node == node(2047))
+      wire::decode(frame, kept[id.node].emplace_back());
+  }
+  // Whether each server has been sent so many messages.
+  bool has_sent(int count) const {
+    for (int server = 0; server < kServers; ++server)
+      if (const auto at = frames.find(node(server)); at == frames.end() || at->second < count) return false;
+    return true;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("thousands of servers start and pass a fence within seconds, and the launcher does other work meanwhile") {
+  ManyServers many;
+  for (int server = 0; server < many.kServers; ++server) many.ranks.came({many.node(server), 10});
+  // Of this thread's own work: other processes may have the cores.
+  const double start = wire::thread_seconds();
+  double longest = 0, looked = start;  // longest: for which the loop did nothing else
+  const auto look = many.loop.every(std::chrono::milliseconds(1), [&] {
+    const double now = wire::thread_seconds();
+    longest = std::max(longest, now - std::exchange(looked, now));
+    if (many.has_sent(2)) many.loop.stop();
+  });
+  many.loop.defer([&] {
+    many.ranks.handle({many.node(0), 10}, wire::to_frame(wire::Rendezvous{3, "10.0.0.1", 12345}));
+    for (int server = 0; server < many.kServers; ++server)
+      many.ranks.handle({many.node(server), 10}, wire::to_frame(wire::FenceEntered{
+                                                     3, 0, std::string(100, static_cast<char>('a' + server % 26))}));
+  });
+  const auto limit = many.loop.after(std::chrono::seconds(60), [&] { many.loop.stop(); });
+  many.loop.run();
+  CHECK(wire::thread_seconds() - start < 5);
+  CHECK(longest < 2);
+  CHECK(many.has_sent(2));
+  CHECK(many.bytes > 100u << 20);
+  for (const int server : {0, 1000, 2047}) {
+    const auto& told = many.kept.at(many.node(server));
+    REQUIRE(told.size() == 2);
+    const auto asked = wire::from_frame<wire::RunRanks>(told[0]);
+    REQUIRE(asked.places.size() == many.kServers);
+    CHECK(asked.places[static_cast<std::size_t>(asked.here)].server == many.node(server) + ".10");
+    CHECK(asked.port == (server == 0 ? 0 : 12345));
+    const auto done = wire::from_frame<wire::FenceDone>(told[1]);
+    CHECK(done.complete);
+    CHECK(done.data.size() == 100u * many.kServers);
+  }
 }
 
 TEST_CASE("bytes of any value travel in a message's text") {
