@@ -43,7 +43,7 @@ SIM      := $(call objects,$(call sources,planner/sim planner/sim/policies plann
 LAUNCHER := $(call objects,$(call sources,$(addprefix launcher/,job base recovery world node slurm process profile conform)))
 # The only objects that know PMIx. What the rank server shares with the launcher it links as well.
 RANKS    := $(call objects,$(call sources,launcher/world/server))
-RANKS_SHARED := $(call objects,$(addprefix launcher/,process/awake_timer.cpp process/child.cpp process/entry.cpp node/directory.cpp node/gpu_bus_ids.cpp node/launcher_address.cpp node/own_processes.cpp node/own_address.cpp world/container.cpp))
+RANKS_SHARED := $(call objects,$(addprefix launcher/,process/awake_timer.cpp process/child.cpp process/entry.cpp process/reaping.cpp node/directory.cpp node/gpu_bus_ids.cpp node/launcher_address.cpp node/own_processes.cpp node/own_address.cpp world/container.cpp))
 PMIX_CFLAGS ?= $(patsubst -I%,-isystem %,$(shell pkg-config --cflags pmix 2>/dev/null))
 PMIX_LIBS   ?= $(or $(shell pkg-config --libs-only-L --libs-only-l pmix 2>/dev/null),-lpmix)
 

@@ -12,12 +12,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <memory>
 #include <set>
 #include <string_view>
+#include <utility>
 
+#include "launcher/process/reaping.hpp"
 #include "planner/core/error.hpp"
 
 extern char** environ;
@@ -25,7 +28,8 @@ extern char** environ;
 namespace espalier::launcher {
 namespace {
 
-constexpr int kStart = 10'000, kReap = 2'000;  // ms
+constexpr int kStart = 10'000;  // ms
+constexpr std::chrono::milliseconds kReap{2000};
 constexpr std::size_t kMostCpus = 1 << 16, kCpuBytes = CPU_ALLOC_SIZE(kMostCpus);
 
 struct FreeMask {
@@ -110,11 +114,11 @@ bool readable_within(int fd, int milliseconds) {
   return ready == 1;
 }
 
-// Waits 2 s at most. A process that hangs in the kernel, e.g. in a file system that is away, does not even end on
-// SIGKILL. init reaps it.
-void kill_and_reap(pid_t pid, int pidfd) {
-  if (::kill(-pid, SIGKILL) != 0) ::kill(pid, SIGKILL);
-  if (pidfd < 0 || readable_within(pidfd, kReap)) ::waitpid(pid, nullptr, WNOHANG);
+// What is not reaped in time is left to init.
+void kill_and_reap(const std::vector<ChildProcess>& processes) {
+  for (const ChildProcess& one : processes)
+    if (::kill(-one.pid, SIGKILL) != 0) ::kill(one.pid, SIGKILL);
+  reap(processes, kReap);
 }
 
 // Children are constructed, and end, on the main thread only.
@@ -169,7 +173,7 @@ Child::Child(wire::Loop& loop, const std::vector<std::string>& command, const st
   writer.reset();
   pidfd_ = static_cast<int>(::syscall(SYS_pidfd_open, pid_, 0));
   const auto end = [&](const std::string& why) {
-    kill_and_reap(pid_, pidfd_);
+    kill_and_reap({{pid_, pidfd_}});
     if (pidfd_ >= 0) ::close(pidfd_);
     throw Error(command[0] + ": " + why);
   };
@@ -229,13 +233,20 @@ void Child::watch(wire::Loop& loop) {
 }
 
 Child::~Child() {
-  start_.reset();
-  watch_.reset();
-  if (running_) {
-    kill_and_reap(pid_, pidfd_);
-    owned().erase(pid_);
-  }
+  end_all({this});
   if (pidfd_ >= 0) ::close(pidfd_);
+}
+
+void Child::end_all(const std::vector<Child*>& children) {
+  std::vector<ChildProcess> running;
+  for (Child* const child : children) {
+    child->start_.reset();
+    child->watch_.reset();
+    if (child->running_) running.push_back({child->pid_, child->pidfd_});
+  }
+  kill_and_reap(running);
+  for (Child* const child : children)
+    if (std::exchange(child->running_, false)) owned().erase(child->pid_);
 }
 
 void Child::signal(int number) const {

@@ -1,6 +1,8 @@
 // Children: they say how they ended, and none outlives its owner.
 #include <doctest/doctest.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "launcher/process/child.hpp"
+#include "launcher/process/reaping.hpp"
 #include "planner/core/error.hpp"
 
 using namespace espalier;
@@ -48,6 +51,54 @@ TEST_CASE("a child that ignores SIGTERM ends with its owner, and is reaped") {
   }
   CHECK(::kill(pid, 0) == -1);
   CHECK(errno == ESRCH);
+}
+
+TEST_CASE("children that are ended together are gone, and none of them tells its owner any more") {
+  wire::Loop loop;
+  int told = 0;
+  std::vector<std::unique_ptr<Child>> children;
+  std::vector<Child*> all;
+  for (int i = 0; i < 8; ++i) {
+    const std::vector<std::string> command{"/bin/sh", "-c", "trap '' TERM; while :; do sleep 1; done"};
+    children.push_back(std::make_unique<Child>(loop, command, std::vector<std::string>{"PATH=/bin:/usr/bin"},
+                                               Child::Traits{}, [&](int) { ++told; }));
+    all.push_back(children.back().get());
+  }
+  Child::end_all(all);
+  for (const Child* child : all) {
+    CHECK_FALSE(child->running());
+    CHECK_FALSE(Child::owns(child->pid()));
+    CHECK(::kill(child->pid(), 0) == -1);
+  }
+  children.clear();
+  const auto rest = loop.after(std::chrono::milliseconds(100), [&] { loop.stop(); });
+  loop.run();
+  CHECK(told == 0);
+}
+
+// No process here can be made to hang in the kernel. That of a child that nobody has killed does not end either.
+TEST_CASE("all children are waited for together, and those that end meanwhile are reaped") {
+  std::vector<launcher::ChildProcess> processes;
+  for (int i = 0; i < 9; ++i) {
+    const pid_t pid = ::fork();
+    REQUIRE(pid >= 0);
+    if (pid == 0) {
+      if (i > 0) ::sleep(100);
+      ::_exit(0);
+    }
+    processes.push_back({pid, static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))});
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto left = launcher::reap(processes, std::chrono::seconds(1));
+  const auto took = std::chrono::steady_clock::now() - start;
+  CHECK(took >= std::chrono::seconds(1));
+  CHECK(took < std::chrono::seconds(3));
+  CHECK(left.size() == 8);
+  CHECK(::waitpid(processes.front().pid, nullptr, WNOHANG) == -1);
+  CHECK(errno == ECHILD);
+  for (const auto& one : left) ::kill(one.pid, SIGKILL);
+  CHECK(launcher::reap(left, std::chrono::seconds(10)).empty());
+  for (const auto& one : processes) ::close(one.pidfd);
 }
 
 // ---- without waiting for the start

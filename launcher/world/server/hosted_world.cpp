@@ -49,15 +49,20 @@ HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares,
       start(loop, spares, request, ranks[at], merged(environment, pmix_.environment(name_, ranks[at])), near[at]);
     }
   } catch (const Error&) {
-    ranks_.clear();
-    pmix_.remove(name_);
+    end_ranks();
     throw;
   }
 }
 
-HostedWorld::~HostedWorld() {
-  signal(SIGKILL);  // all at once: each is then waited for
-  ranks_.clear();   // before PMIx forgets them
+HostedWorld::~HostedWorld() { end_ranks(); }
+
+// One by one, ranks that hang in the kernel would be waited for until the launcher took this rank server for lost, and
+// with it the ranks of other generations.
+void HostedWorld::end_ranks() {
+  std::vector<Child*> processes;
+  for (const auto& [rank, one] : ranks_) processes.push_back(one->process.get());
+  Child::end_all(processes);
+  ranks_.clear();  // before PMIx forgets them
   pmix_.remove(name_);
 }
 

@@ -48,6 +48,7 @@ class HostedWorld {
   void start(wire::Loop& loop, SpareRanks& spares, const wire::RunRanks& request, int rank,
              const std::vector<std::string>& environment, const std::vector<int>& cpus);
   void ended(int rank, int status);
+  void end_ranks();  // SIGKILL
 
   PmixServer& pmix_;
   const ContainerStep* container_;

@@ -65,6 +65,10 @@ bool SpareRanks::is_loading() const {
 }
 
 void SpareRanks::drop(const std::function<bool(const Spare&)>& which) {
+  std::vector<Child*> processes;
+  for (const Spare& one : spares_)
+    if (which(one) && one.rank.process) processes.push_back(one.rank.process.get());
+  Child::end_all(processes);  // those that hang while they load are waited for together
   if (std::erase_if(spares_, which) > 0) loop_.defer(callbacks_.changed);
 }
 
