@@ -12,9 +12,11 @@ SlurmAnswer ask_slurm(const JobContext& context, const std::set<JobId>& jobs) {
       answer.requeued = true;
       return answer;
     }
+    const auto seen = load_jobs(jobs);
     for (const JobId id : jobs) {
-      const auto job = load_job(id);
-      if (!job || job->state == SlurmJob::State::completing || job->state == SlurmJob::State::ended) {
+      const auto at = seen.find(id);
+      const SlurmJob* const job = at == seen.end() ? nullptr : &at->second;
+      if (job == nullptr || job->state == SlurmJob::State::completing || job->state == SlurmJob::State::ended) {
         if (id != context.base) answer.closing.insert(id);
         else if (context.movable)  // the base has ended, and the job has not
           for (const Holding& own : context.anchor) answer.withdrawn.insert(own.node);

@@ -1,6 +1,5 @@
-// A question to Slurm about the nodes of a lost generation. Slurm is asked about one extension after the other, and a
-// busy slurmctld may take its time. So a question that is under way is not asked a second time behind itself: its
-// answer would only come later still.
+// A question to Slurm about the nodes of a lost generation. A busy slurmctld may take its time. So a question that is
+// under way is not asked a second time behind itself: its answer would only come later still.
 #pragma once
 
 #include <functional>

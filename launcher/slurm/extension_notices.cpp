@@ -15,8 +15,8 @@ constexpr wire::Loop::Milliseconds kGather{500};
 }  // namespace
 
 ExtensionNotices::ExtensionNotices(wire::Loop& loop, BlockingThread& slurm, const ExtensionJobs& jobs,
-                                   std::function<void(JobId)> told)
-    : loop_(loop), slurm_(slurm), jobs_(jobs), told_(std::move(told)) {
+                                   std::function<void(JobId)> told, Ask ask)
+    : loop_(loop), slurm_(slurm), jobs_(jobs), told_(std::move(told)), ask_(std::move(ask)) {
   watch_ = loop_.every(kWatch, [this] { watch(); });
 }
 
@@ -31,22 +31,28 @@ void ExtensionNotices::watch() {
       unheard.insert(id);
       if (notices_[id].asked) under_way.insert(id);
     }
-  for (const JobId id : order_.next(unheard, under_way)) {
-    notices_[id].asked = true;
-    slurm_.post([this, id]() -> std::function<void()> {
-      bool preempted = false;
-      try {
-        const auto seen = load_job(id);
-        preempted = seen && seen->preempted;
-      } catch (const Error&) {
-        // slurmctld is away. Nothing is preempted without it.
-      }
-      return [this, id, preempted] {
+  const auto next = order_.next(unheard, under_way);
+  if (next.empty()) return;
+  const std::set<JobId> ids(next.begin(), next.end());
+  for (const JobId id : ids) notices_[id].asked = true;
+  slurm_.post([this, ids, ask = ask_]() -> std::function<void()> {
+    return [this, ids, taken = preempted(ask, ids)] {
+      for (const JobId id : ids)
         if (const auto at = notices_.find(id); at != notices_.end()) at->second.asked = false;
-        if (preempted) notice(id);
-      };
-    });
+      for (const JobId id : taken) notice(id);
+    };
+  });
+}
+
+// None where slurmctld is away: nothing is preempted without it.
+std::set<JobId> ExtensionNotices::preempted(const Ask& ask, const std::set<JobId>& ids) {
+  std::set<JobId> taken;
+  try {
+    for (const auto& [id, job] : ask(ids))
+      if (job.preempted) taken.insert(id);
+  } catch (const Error&) {
   }
+  return taken;
 }
 
 bool ExtensionNotices::heard(JobId id) const {
@@ -62,22 +68,16 @@ void ExtensionNotices::hear(JobId id) {
 void ExtensionNotices::notice(JobId id) {
   if (jobs_.held(id) == nullptr || heard(id)) return;
   hear(id);
-  std::vector<JobId> others;
+  std::set<JobId> others;
   for (const auto& [other, job] : jobs_.all())
-    if (job.running && !job.leaving && !heard(other)) others.push_back(other);
+    if (job.running && !job.leaving && !heard(other)) others.insert(other);
   if (others.empty()) return tell();
   if (gather_) return;  // Slurm is being asked
   gather_ = loop_.after(kGather, [this] { tell(); });
-  slurm_.post_first([this, others, question = ++questions_]() -> std::function<void()> {
-    std::vector<JobId> taken;
-    try {
-      for (const JobId other : others)
-        if (const auto seen = load_job(other); seen && seen->preempted) taken.push_back(other);
-    } catch (const Error&) {
-      // slurmctld is away: the notices that are known must do
-    }
-    return [this, taken, question] {
-      if (question != questions_ || !gather_) return;
+  slurm_.post_first([this, others, question = ++*question_, newest = question_, ask = ask_]() -> std::function<void()> {
+    if (*newest != question) return nullptr;
+    return [this, taken = preempted(ask, others), question] {
+      if (question != *question_) return;
       for (const JobId other : taken)
         if (jobs_.held(other) != nullptr && !heard(other)) hear(other);
       tell();
@@ -87,6 +87,7 @@ void ExtensionNotices::notice(JobId id) {
 
 void ExtensionNotices::tell() {
   gather_.reset();
+  ++*question_;
   std::vector<JobId> fresh;
   for (auto& [id, notice] : notices_)
     if (notice.heard && jobs_.held(id) != nullptr && !std::exchange(notice.told, true)) fresh.push_back(id);

@@ -20,6 +20,10 @@
 namespace espalier::launcher {
 namespace {
 
+// Up to so many jobs are asked about one by one. slurmctld then sends less than for all jobs of a user, who may have
+// thousands that wait.
+constexpr std::size_t kSingly = 4;
+
 SlurmJob::State state_of(std::uint32_t state) {
   if ((state & JOB_COMPLETING) != 0) return SlurmJob::State::completing;
   switch (state & JOB_STATE_BASE) {
@@ -82,16 +86,9 @@ std::string gres_of(const std::string& node) {
   return message->record_count == 1 ? text(message->node_array[0].gres) : "";
 }
 
-std::optional<SlurmJob> load_job(JobId id) {
-  initialize();
-  job_info_msg_t* message = nullptr;
-  if (espalier_slurm_load_job(&message, id, SHOW_DETAIL) != SLURM_SUCCESS) {
-    if (is_gone(errno)) return std::nullopt;
-    fail("slurm: job " + std::to_string(id) + " cannot be read");
-  }
-  const Owned<job_info_msg_t, slurm_free_job_info_msg> owner(message);
-  if (message->record_count == 0) return std::nullopt;
-  const slurm_job_info_t& info = message->job_array[0];
+namespace {
+
+SlurmJob job_of(JobId id, const slurm_job_info_t& info) {
   SlurmJob job{
       id, state_of(info.job_state), info.user_id,        text(info.name),      text(info.account), text(info.comment),
       {}, info.preempt_time > 0,    text(info.features), text(info.resv_name), names_type(info)};
@@ -124,6 +121,39 @@ std::optional<SlurmJob> load_job(JobId id) {
     job.holdings.push_back(std::move(holding));
   }
   return job;
+}
+
+}  // namespace
+
+std::optional<SlurmJob> load_job(JobId id) {
+  initialize();
+  job_info_msg_t* message = nullptr;
+  if (espalier_slurm_load_job(&message, id, SHOW_DETAIL) != SLURM_SUCCESS) {
+    if (is_gone(errno)) return std::nullopt;
+    fail("slurm: job " + std::to_string(id) + " cannot be read");
+  }
+  const Owned<job_info_msg_t, slurm_free_job_info_msg> owner(message);
+  if (message->record_count == 0) return std::nullopt;
+  return job_of(id, message->job_array[0]);
+}
+
+std::map<JobId, SlurmJob> load_jobs(const std::set<JobId>& ids) {
+  std::map<JobId, SlurmJob> jobs;
+  if (ids.size() <= kSingly) {
+    for (const JobId id : ids)
+      if (auto job = load_job(id)) jobs.emplace(id, std::move(*job));
+    return jobs;
+  }
+  initialize();
+  job_info_msg_t* message = nullptr;
+  if (slurm_load_job_user(&message, getuid(), SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS)
+    fail("slurm: jobs cannot be asked for");
+  const Owned<job_info_msg_t, slurm_free_job_info_msg> owner(message);
+  for (std::uint32_t i = 0; i < message->record_count; ++i) {
+    const slurm_job_info_t& info = message->job_array[i];
+    if (const JobId id = espalier_slurm_job_id(&info); ids.contains(id)) jobs.emplace(id, job_of(id, info));
+  }
+  return jobs;
 }
 
 int idle_gpus(const std::string& node) {

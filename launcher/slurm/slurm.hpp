@@ -8,6 +8,7 @@
 #include <ctime>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -65,6 +66,8 @@ struct ExtensionJob {
 
 // nullopt: Slurm does not know the job, or does not know it any more.
 std::optional<SlurmJob> load_job(JobId id);
+// The same of jobs of this user, without those that Slurm does not know. More than a few take one question.
+std::map<JobId, SlurmJob> load_jobs(const std::set<JobId>& ids);
 // The GRES of a node, as Slurm writes them; empty: it has none, or Slurm knows no such node.
 std::string gres_of(const std::string& node);
 // GPUs of `node` that no job has. A completing job still has its GPUs.

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,12 +19,14 @@ using espalier::launcher::cases::Line;
 
 namespace {
 
-// Nothing here asks Slurm: no extension is given back at once, and no notice comes while another extension runs.
+// Nothing here asks Slurm itself: no extension is given back at once.
 struct Job {
   wire::Loop loop;
   BlockingThread slurm{loop};
   JobContext context;
   std::string log;
+  std::atomic<int> questions = 0;  // about preempted extensions
+  std::set<JobId> preempted;       // as Slurm would say
   std::unique_ptr<ExtensionJobs> jobs;
   std::unique_ptr<ExtensionNotices> notices;
 
@@ -35,12 +40,30 @@ struct Job {
     on.leaves = [this](JobId id) { log += "leaves " + std::to_string(id) + " "; };
     on.released = [this](JobId id) { log += "released " + std::to_string(id) + " "; };
     jobs = std::make_unique<ExtensionJobs>(loop, slurm, context, std::move(on));
-    notices = std::make_unique<ExtensionNotices>(loop, slurm, *jobs,
-                                                 [this](JobId id) { log += "noticed " + std::to_string(id) + " "; });
+    notices = std::make_unique<ExtensionNotices>(
+        loop, slurm, *jobs, [this](JobId id) { log += "noticed " + std::to_string(id) + " "; },
+        [this](const std::set<JobId>& ids) { return asked(ids); });
     ExtensionRequest request;
     request.node = "n2";
     request.gpus = 2;
     jobs->add(20, request);
+  }
+  std::map<JobId, SlurmJob> asked(const std::set<JobId>& ids) {
+    ++questions;
+    std::map<JobId, SlurmJob> seen;
+    for (const JobId id : ids) seen[id].preempted = preempted.contains(id);
+    return seen;
+  }
+  // `count` extensions that run, from 1000 on.
+  void many_run(int count) const {
+    for (JobId id = 1000; id < 1000 + static_cast<JobId>(count); ++id) {
+      jobs->add(id, {});
+      jobs->runs(id, {id, "n3", {0}});
+    }
+  }
+  void run_for(std::chrono::milliseconds time) {
+    const auto end = loop.after(time, [this] { loop.stop(); });
+    loop.run();
   }
   std::shared_ptr<Line> keeper() const {
     auto line = std::make_shared<Line>();
@@ -163,4 +186,34 @@ TEST_CASE("a keeper's notice counts, and comes to nothing once the extension lea
     line->on_frame(wire::to_frame(notice));
     CHECK(one.log == "leaves 20 ");
   }
+}
+
+TEST_CASE("a notice asks Slurm about all other extensions in one question") {
+  Job one;
+  one.many_run(300);
+  one.preempted = {1250};
+  for (const JobId id : {1000, 1001, 1002, 1003, 1004}) {
+    one.notices->notice(id);
+    one.run_for(std::chrono::milliseconds(50));
+  }
+  CHECK(one.questions.load() == 5);
+  CHECK(one.log == "noticed 1000 noticed 1250 noticed 1001 noticed 1002 noticed 1003 noticed 1004 ");
+}
+
+TEST_CASE("a question whose answer would come too late is not asked") {
+  Job one;
+  one.many_run(300);
+  std::promise<void> asked, answers;
+  one.slurm.post([&asked, wait = answers.get_future().share()]() -> std::function<void()> {
+    asked.set_value();
+    wait.wait();
+    return nullptr;
+  });
+  asked.get_future().wait();
+  one.notices->notice(1000);
+  one.run_for(std::chrono::milliseconds(1000));
+  CHECK(one.log == "noticed 1000 ");
+  answers.set_value();
+  CHECK(one.slurm.drain(std::chrono::seconds(10)));
+  CHECK(one.questions.load() == 0);
 }
