@@ -8,6 +8,7 @@
 #include "launcher/slurm/absent_keeper.hpp"
 #include "launcher/slurm/requeued.hpp"
 #include "planner/core/error.hpp"
+#include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -16,6 +17,7 @@ constexpr wire::Loop::Milliseconds kConfirm{150};
 // A keeper's end reaches the launcher before slurmctld has heard of it from the node.
 constexpr wire::Loop::Milliseconds kAgain{1000};
 constexpr wire::Loop::Milliseconds kConfigures{1000};  // until Slurm is asked again about a base whose nodes boot
+constexpr std::chrono::seconds kStoodStill{60};        // without an answer of Slurm's, which is asked every 5 s
 // After the base has started: for the keepers of its other nodes, which steps start.
 constexpr int kKeepersCome = 20;  // s, at least
 
@@ -39,6 +41,10 @@ void shorten(const SlurmJob& base, std::time_t ends) {
 
 }  // namespace
 
+bool given_back_unseen(const std::optional<SlurmJob>& base, std::chrono::steady_clock::duration since) {
+  return base ? base->ended_well && !base->holdings.empty() : since > kStoodStill;
+}
+
 BaseJobs::BaseJobs(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, const BaseTime& time,
                    std::string place, Callbacks callbacks)
     : loop_(loop),
@@ -48,7 +54,10 @@ BaseJobs::BaseJobs(wire::Loop& loop, BlockingThread& slurm, const JobContext& co
       place_(std::move(place)),
       callbacks_(std::move(callbacks)) {}
 
-void BaseJobs::add(JobId id, const BaseShape& shape) { bases_[id].shape = shape; }
+void BaseJobs::add(JobId id, const BaseShape& shape) {
+  bases_[id].shape = shape;
+  bases_[id].heard_at = wire::steady_now();
+}
 
 void BaseJobs::submitted(JobId id, const BaseShape& shape, const std::string& which) {
   add(id, shape);
@@ -127,6 +136,8 @@ void BaseJobs::ask(JobId id) {
 void BaseJobs::answered(JobId id, const std::optional<SlurmJob>& seen, const std::vector<NodeView>& nodes) {
   Base& base = bases_.at(id);
   base.past_deadline = seen && seen->past_deadline;
+  const auto now = wire::steady_now();
+  base.unseen = !base.running && given_back_unseen(seen, now - std::exchange(base.heard_at, now));
   const bool gone = !seen || seen->state == SlurmJob::State::ended;
   // A base that completes is lost when its processes are; until then a checkpoint can still be written. Training does
   // not go over to a second base that completes.
@@ -153,8 +164,9 @@ void BaseJobs::answered(JobId id, const std::optional<SlurmJob>& seen, const std
     return callbacks_.ended(
         id, "Slurm job " + std::to_string(id) + " got " + std::to_string(gpus) + " GPUs, not those asked for");
   for (const Holding& held : base.holdings) callbacks_.came(held);
-  base.check =
-      loop_.after(std::chrono::seconds(keepers_come(context_.config)), [this, id] { check_granted(id, false); });
+  base.keepers_come = std::make_unique<AwakeTimer>(loop_);
+  base.keepers_come->start(std::chrono::seconds(keepers_come(context_.config)),
+                           [this, id] { check_granted(id, false); });
   check_granted(id, true);
 }
 
@@ -174,7 +186,7 @@ void BaseJobs::check_granted(JobId id, bool patient) {
     spdlog::warn("espalier: launch: not every node of base {} has a keeper; state there does not outlive its workers",
                  id);
   base.granted = true;
-  base.check.reset();
+  base.keepers_come.reset();
   callbacks_.granted(id);
 }
 

@@ -2,15 +2,18 @@
 // training needs no more. What each base is for, the owner knows (bases.hpp). Callbacks run on the loop.
 #pragma once
 
+#include <chrono>
 #include <ctime>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "launcher/base/base_time.hpp"
+#include "launcher/process/awake_timer.hpp"
 #include "launcher/process/blocking_thread.hpp"
 #include "launcher/slurm/base_job.hpp"
 #include "launcher/slurm/job_context.hpp"
@@ -18,6 +21,12 @@
 #include "planner/wire/loop.hpp"
 
 namespace espalier::launcher {
+
+// Of a base that this launcher has not seen run, and that has ended: whether its keepers may have given it back since
+// no launcher accepted them in time, e.g. as Slurm had the submitted job suspended. Their batch script ends well then.
+// One that its user has cancelled is another matter. `since`: from Slurm's answer before. Where that is long ago, the
+// launcher has stood still, and Slurm may have forgotten the base meanwhile.
+bool given_back_unseen(const std::optional<SlurmJob>& base, std::chrono::steady_clock::duration since);
 
 class BaseJobs {
  public:
@@ -29,9 +38,12 @@ class BaseJobs {
     std::set<std::string> keepers;  // nodes whose keeper has come
     bool running = false, granted = false, leaving = false, asked = false;
     bool past_deadline = false;  // Slurm has dropped it while it waited
+    bool unseen = false;         // it has run, and its keepers have given it back, before this launcher saw it run
     bool beyond_told = false;    // it was said that its time limit is longer than its partition allows
-    wire::Watch check;           // a wait for keepers, or for the end
-    wire::Watch again;           // Slurm is asked again
+    std::chrono::steady_clock::time_point heard_at{};  // Slurm's last answer about it, or its submission
+    std::unique_ptr<AwakeTimer> keepers_come;
+    wire::Watch check;  // until Slurm is asked again, or for the end
+    wire::Watch again;  // Slurm is asked again
   };
   struct Callbacks {
     std::function<void(const Holding&)> came;  // steps can be started in this part of a base

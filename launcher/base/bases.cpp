@@ -126,6 +126,7 @@ void Bases::ended(JobId id, const std::string& why) {
   if (ending_ || (first && !inheritance_.complete()) || inheritance_.ended(id)) return;
   // One that an earlier launcher has submitted has a deadline of that time.
   if (first && jobs_.at(id).past_deadline) return first_.submit();
+  if (first && jobs_.at(id).unseen && first_.submit_anew(id)) return;
   if (first)
     return first_.refused(why + (current_.id() == 0 ? " before the training could start" : " while it waited"));
   if (runs) return callbacks_.lost(why);

@@ -7,7 +7,8 @@
 namespace espalier::launcher {
 namespace {
 constexpr int kMostTries = 3;  // of a move to the base, once it has arrived
-}
+constexpr int kMostAnew = 3;
+}  // namespace
 
 FirstBase::FirstBase(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
                      std::vector<std::string> environment, const CurrentBase& current, BaseJobs& jobs,
@@ -29,6 +30,16 @@ void FirstBase::submit() {
   });
 }
 
+bool FirstBase::submit_anew(JobId id) {
+  if (++anew_ > kMostAnew) return false;
+  spdlog::warn(
+      "espalier: launch: base {} was granted and given back before this launcher saw it run, as while Slurm has job {} "
+      "suspended; another one is submitted and waits in its place",
+      id, context_.job);
+  submit();
+  return true;
+}
+
 // Its keepers look for the launcher that submitted it, and then for this one, by the rank servers that are started
 // beside them.
 void FirstBase::take_over(JobId id, const BaseShape& shape) {
@@ -46,6 +57,7 @@ void FirstBase::steer(JobId base, const std::string& nodes) {
 
 void FirstBase::granted() {
   const JobId id = std::exchange(waits_, 0);
+  anew_ = 0;
   if (current_.id() != 0) arrived_ = id;
 }
 

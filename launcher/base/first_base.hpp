@@ -24,6 +24,10 @@ class FirstBase {
             const CurrentBase& current, BaseJobs& jobs, Callbacks callbacks);
 
   void submit();
+  // The base `id` was granted and given back before this launcher saw it run. Another one is submitted in its place,
+  // and waits behind others. False: for the fourth time, none is. A base whose keepers end by themselves would cost
+  // others their GPUs for nothing.
+  bool submit_anew(JobId id);
   // An earlier launcher has submitted it. It keeps its place in the queue.
   void take_over(JobId id, const BaseShape& shape);
   // The base, while it waits, is to get only these nodes ("n[1-2]"; empty: all that it may have). It keeps its id and
@@ -55,6 +59,7 @@ class FirstBase {
   FirstSubmission submission_;
   JobId waits_ = 0, arrived_ = 0;
   int tries_ = 0;  // moves to it that have failed
+  int anew_ = 0;   // since one was granted
   bool stopped_ = false;
 };
 

@@ -13,7 +13,7 @@ namespace espalier::launcher {
 class BaseTenure {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  enum class Submitted { ended, waits, runs };
+  enum class Submitted { ended, waits, runs };  // waits: to run again, or to be resumed
   // `batch`: the keeper in the base's batch script, with which the base ends. It asks Slurm often; the others, of which
   // there may be thousands, ask seldom. `holds`: the longest time without a launcher, once there was one. `first`: the
   // longest time until the first launcher accepts the keeper, whatever Slurm says; nullopt: a minute, while the

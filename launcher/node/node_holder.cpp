@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "launcher/node/keeper.hpp"
-#include "launcher/slurm/slurm.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/endpoint.hpp"
 
@@ -27,15 +26,19 @@ bool over(const std::optional<SlurmJob>& job) {
 void ask_about(JobId submitted, BaseTenure& tenure) {
   try {
     const auto job = load_job(submitted);
-    if (over(job)) return tenure.heard(BaseTenure::Submitted::ended, 0, Clock::now());
-    const bool runs = job->state == SlurmJob::State::running;
-    tenure.heard(runs ? BaseTenure::Submitted::runs : BaseTenure::Submitted::waits, job->restarts, Clock::now());
+    tenure.heard(state_of(job), job ? job->restarts : 0, Clock::now());
   } catch (const Error&) {
     // slurmctld is away: asked again
   }
 }
 
 }  // namespace
+
+BaseTenure::Submitted state_of(const std::optional<SlurmJob>& submitted) {
+  if (over(submitted)) return BaseTenure::Submitted::ended;
+  const bool runs = submitted->state == SlurmJob::State::running && !submitted->suspended;
+  return runs ? BaseTenure::Submitted::runs : BaseTenure::Submitted::waits;
+}
 
 bool has_ended(JobId submitted) { return over(load_job(submitted)); }
 

@@ -7,6 +7,7 @@
 
 #include "launcher/node/base_tenure.hpp"
 #include "launcher/node/keeper_parts.hpp"
+#include "launcher/slurm/slurm.hpp"
 #include "planner/wire/keeper_messages.hpp"
 
 namespace espalier::launcher {
@@ -36,6 +37,9 @@ class NodeHolder {
   int newest_ = 0;                                  // restarts of the newest launcher that has accepted this keeper
 };
 
+// What a keeper's tenure hears of the submitted job. A suspended one waits: its launcher is stopped, and accepts the
+// keeper once the job is resumed. nullopt: Slurm does not know it any more.
+BaseTenure::Submitted state_of(const std::optional<SlurmJob>& submitted);
 // Whether Slurm says that the submitted job has ended, and will not run again. Throws Error when slurmctld is away.
 bool has_ended(JobId submitted);
 

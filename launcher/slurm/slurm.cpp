@@ -100,6 +100,8 @@ SlurmJob job_of(JobId id, const slurm_job_info_t& info) {
   job.cpus = static_cast<int>(info.num_cpus);
   if ((info.pn_min_memory & MEM_PER_CPU) == 0) job.memory_mb_per_node = static_cast<long>(info.pn_min_memory);
   job.may_be_requeued = info.requeue != 0;
+  job.suspended = (info.job_state & JOB_STATE_BASE) == JOB_SUSPENDED;
+  job.ended_well = (info.job_state & JOB_STATE_BASE) == JOB_COMPLETE;
   job.past_deadline = (info.job_state & JOB_STATE_BASE) == JOB_DEADLINE;
   job.runs_again = job.state == SlurmJob::State::completing && (info.job_state & JOB_STATE_BASE) == JOB_PENDING;
   job.ends = info.time_limit == INFINITE ? 0 : info.end_time;

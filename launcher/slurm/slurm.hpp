@@ -44,6 +44,8 @@ struct SlurmJob {
   bool beyond_partition = false;  // it waits as its time limit is longer than its partition's MaxTime
   // Running: its processes cannot start yet, as its nodes boot or a Prolog runs that Slurm knows of.
   bool configuring = false;
+  bool suspended = false;   // running, and its processes are stopped
+  bool ended_well = false;  // completing or ended: its batch script has, with exit code 0
 };
 
 struct ExtensionJob {

@@ -1,8 +1,10 @@
 // The base of a movable job: its form, and how long its keepers hold it.
 #include <doctest/doctest.h>
 
+#include "launcher/base/base_jobs.hpp"
 #include "launcher/base/base_shape.hpp"
 #include "launcher/node/base_tenure.hpp"
+#include "launcher/node/node_holder.hpp"
 #include "planner/core/error.hpp"
 
 namespace {
@@ -173,6 +175,36 @@ TEST_CASE("a keeper that never finds its launcher leaves after a minute") {
   kept.tenure.heard(Submitted::runs, 0, kept.start);
   CHECK(kept.stays(59s));
   CHECK_FALSE(kept.stays(60s));
+}
+
+SlurmJob job_in(SlurmJob::State state) {
+  SlurmJob job;
+  job.state = state;
+  return job;
+}
+
+TEST_CASE("while Slurm has the submitted job suspended a keeper waits 10 minutes for its first launcher") {
+  SlurmJob suspended = job_in(SlurmJob::State::running);
+  suspended.suspended = true;
+  Kept kept;
+  kept.tenure.heard(state_of(suspended), 0, kept.start);
+  CHECK(kept.stays(599s));
+  CHECK_FALSE(kept.stays(600s));
+  CHECK(state_of(job_in(SlurmJob::State::running)) == Submitted::runs);
+  CHECK(state_of(job_in(SlurmJob::State::pending)) == Submitted::waits);
+  CHECK(state_of(job_in(SlurmJob::State::ended)) == Submitted::ended);
+  CHECK(state_of(std::nullopt) == Submitted::ended);
+}
+
+TEST_CASE("a base that ran and ended well unseen was given back by its keepers, and not one that was cancelled") {
+  SlurmJob base = job_in(SlurmJob::State::ended);
+  CHECK_FALSE(given_back_unseen(base, 600s));  // it waited
+  base.holdings = {{10, "n1", {0}}};
+  CHECK_FALSE(given_back_unseen(base, 600s));  // cancelled, for example
+  base.ended_well = true;
+  CHECK(given_back_unseen(base, 5s));
+  CHECK(given_back_unseen(std::nullopt, 600s));  // Slurm has forgotten it while the launcher stood still
+  CHECK_FALSE(given_back_unseen(std::nullopt, 5s));
 }
 
 TEST_CASE("a launcher that ended by itself is waited for 10 s, one that is only unreachable for 10 minutes") {
