@@ -74,6 +74,11 @@ void Actions::perform(Action action) {
     case Action::end_old:
       return rooms_.hand_off.end_old();
     case Action::commit:
+      // The old generation may have lost ranks since its state was taken, e.g. those on an extension that Slurm took.
+      if (rooms_.generations.current() != nullptr) {
+        rooms_.machine.forget_old();
+        rooms_.recovery.forgive();
+      }
       rooms_.hand_off.commit();
       rooms_.extensions.keep_acquired();
       rooms_.movable.take_second();

@@ -57,14 +57,16 @@ void Losses::of_refused(const Holding& holding, const std::string& why) {
 bool Losses::breaks_generation(const Holding& holding, const std::string& why) {
   const JobPhase now = rooms_.machine.phase();
   const bool used = uses(rooms_.generations.plan(), holding);
-  const auto raise = [&](Event event) {
-    rooms_.machine.raise(event, why);
+  const auto raise = [&](Event event, bool by_world = false) {
+    rooms_.machine.raise(event, why, by_world);
     return true;
   };
+  const bool next_uses = rooms_.hand_off.under_way() && uses(rooms_.hand_off.decision().plan, holding);
   if (rooms_.generation_zero.wide() && used) return raise(Event::wide_lost);
   // While restarting, the job has no generation but the next one.
-  if (now == JobPhase::restarting && uses(rooms_.hand_off.decision().plan, holding)) return raise(Event::current_lost);
-  if (rooms_.generations.current() != nullptr && used) return raise(Event::current_lost);
+  if (now == JobPhase::restarting && next_uses) return raise(Event::current_lost);
+  // The next generation may take over before this event's turn. Where it uses the extension, too, it is lost with it.
+  if (rooms_.generations.current() != nullptr && used) return raise(Event::current_lost, !next_uses);
   if (now != JobPhase::recovering) return false;
   if (rooms_.generations.next() != nullptr && uses(rooms_.recovery.plan(), holding)) raise(Event::next_failed);
   return true;

@@ -49,6 +49,15 @@ void Machine::forget_answers() {
   });
 }
 
+void Machine::forget_old() {
+  std::erase_if(events_, [](const Raised& waiting) {
+    using enum Event;
+    const Event event = waiting.event;
+    return event == old_stands || event == old_switched || event == current_finished ||
+           ((event == current_lost || event == current_failed) && waiting.by_world);
+  });
+}
+
 void Machine::forget_current() {
   std::erase_if(events_, [](const Raised& waiting) {
     using enum Event;

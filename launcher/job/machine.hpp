@@ -30,6 +30,7 @@ class Machine {
   void forget_next();     // the next generation was dropped
   void forget_answers();  // a request to stand was given up, and another one is about to be made
   void forget_current();  // the running generation was dropped
+  void forget_old();      // the next generation takes the running one's place: what the job has lost still counts
 
   JobPhase phase() const { return phase_; }
   bool quiet() const { return phase_ == JobPhase::running && events_.empty(); }

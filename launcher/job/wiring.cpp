@@ -111,7 +111,7 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
                  },
                  [this](const std::string& why) {
                    answers_.lists.lost();
-                   machine_.raise(Event::current_lost, why);
+                   machine_.raise(Event::current_lost, why, true);
                  },
                  of_generations(),
                  of_generation_zero(),

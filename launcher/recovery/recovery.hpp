@@ -36,9 +36,10 @@ class Recovery {
 
   // Ranks of the running generation died, or of an attempt.
   void blame(const Loss& loss);
-  void suspect(const Loss& loss);            // ranks of an attempt did not start
-  void faulty(const std::set<GpuId>& gpus);  // their driver reports errors
-  void lost(const std::string& why);         // the running generation
+  void forgive() { died_.clear(), blamed_.clear(); }  // a next generation has taken the lost one's place in time
+  void suspect(const Loss& loss);                     // ranks of an attempt did not start
+  void faulty(const std::set<GpuId>& gpus);           // their driver reports errors
+  void lost(const std::string& why);                  // the running generation
   // The running generation was lost with an earlier launcher of the job, and this launcher has started at `since`.
   void inherited(const std::string& why, std::chrono::steady_clock::time_point since);
   void failed(const std::string& why) { now_->last_try = why; }  // an attempt

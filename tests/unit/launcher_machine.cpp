@@ -89,6 +89,29 @@ TEST_CASE("an event that an action raises comes after those that wait") {
   CHECK(job.log.find("ready next_failed (no ranks): running abort_next resume_old") != std::string::npos);
 }
 
+TEST_CASE("what the old generation loses once its state is taken does not drop the next one") {
+  Job job;
+  using enum Event;
+  for (const Event event : {world_ready, propose_direct, next_ready, old_switched}) job.machine->raise(event);
+  job.run();
+  REQUIRE(job.machine->phase() == JobPhase::switching);
+  job.also = [&](Action action) {
+    if (action == Action::commit) job.machine->forget_old();
+  };
+  job.machine->raise(next_loaded);
+  SUBCASE("its ranks") {
+    job.machine->raise(current_lost, "a rank", true);
+    job.machine->raise(current_failed, "the program", true);
+    job.run();
+    CHECK(job.machine->phase() == JobPhase::committed);
+  }
+  SUBCASE("but what the next one uses, too") {
+    job.machine->raise(current_lost, "an extension");
+    job.run();
+    CHECK(job.machine->phase() == JobPhase::recovering);
+  }
+}
+
 TEST_CASE("what a generation raised before it was dropped is forgotten, and the launcher's own failure is not") {
   Job job;
   job.machine->raise(Event::world_ready);
