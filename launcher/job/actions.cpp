@@ -159,8 +159,9 @@ void Actions::forget_measured() {
 }
 
 void Actions::release_unused() {
+  const GpusOfPlan used(rooms_.generations.plan());
   for (const Holding& holding : rooms_.gpus.extensions(false))
-    if (!uses(rooms_.generations.plan(), holding)) rooms_.extensions.release(holding.job);
+    if (!used.any_of(holding)) rooms_.extensions.release(holding.job);
 }
 
 }  // namespace espalier::launcher

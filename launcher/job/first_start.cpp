@@ -97,8 +97,9 @@ std::string FirstStart::why_not(const Decision& decision) const {
   if (static_cast<int>(ranks.size()) > job.max_gpus) return "it exceeds the job's maximum";
   std::set<std::string> more;
   for (const ExtensionRequest& request : decision.acquire) more.insert(request.node);
+  const std::set<GpuId> of_the_job(own.begin(), own.end());
   for (const GpuId& gpu : ranks)
-    if (std::find(own.begin(), own.end(), gpu) == own.end() && !more.contains(gpu.node))
+    if (!of_the_job.contains(gpu) && !more.contains(gpu.node))
       return "GPU " + std::to_string(gpu.index) + " of " + gpu.node + " is not the job's";
   if (job.accuracy == Accuracy::bitwise)
     for (const espalier::Stage& stage : decision.plan.stages)

@@ -59,7 +59,8 @@ std::vector<GpuId> HeldGpus::with_idle(std::vector<GpuId> gpus, const std::set<G
   add(own());
   // An extension that the plan does not use at all is on its way back.
   auto lent = callbacks_.extensions(false);
-  std::erase_if(lent, [this](const Holding& holding) { return !uses(callbacks_.plan(), holding); });
+  const GpusOfPlan used(callbacks_.plan());
+  std::erase_if(lent, [&used](const Holding& holding) { return !used.any_of(holding); });
   add(usable(std::move(lent)));
   if (gpus.size() < static_cast<std::size_t>(context_.floor_gpus)) add(context_.anchor);
   return gpus;

@@ -8,17 +8,31 @@
 namespace espalier::launcher {
 
 bool uses(const Plan& plan, const Holding& holding) {
-  const auto ranks = plan.ranks();
-  return std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) {
-    return gpu.node == holding.node &&
-           std::find(holding.gpus.begin(), holding.gpus.end(), gpu.index) != holding.gpus.end();
+  for (const Stage& stage : plan.stages)
+    for (const Replica& replica : stage.replicas)
+      for (const GpuId& gpu : replica.gpus)
+        if (gpu.node == holding.node &&
+            std::find(holding.gpus.begin(), holding.gpus.end(), gpu.index) != holding.gpus.end())
+          return true;
+  return false;
+}
+
+GpusOfPlan::GpusOfPlan(const Plan& plan) {
+  for (const Stage& stage : plan.stages)
+    for (const Replica& replica : stage.replicas) gpus_.insert(replica.gpus.begin(), replica.gpus.end());
+}
+
+bool GpusOfPlan::any_of(const Holding& holding) const {
+  return std::any_of(holding.gpus.begin(), holding.gpus.end(), [&](int index) {
+    return gpus_.contains({holding.node, index});
   });
 }
 
 std::vector<JobId> leaving(const Plan& plan, const std::vector<Holding>& extensions, const std::set<JobId>& taken) {
   std::set<JobId> list = taken;
+  const GpusOfPlan used(plan);
   for (const Holding& holding : extensions)
-    if (!uses(plan, holding)) list.insert(holding.job);
+    if (!used.any_of(holding)) list.insert(holding.job);
   return {list.begin(), list.end()};
 }
 

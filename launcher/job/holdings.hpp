@@ -11,6 +11,16 @@ namespace espalier::launcher {
 // Whether `plan` uses a GPU of `holding`.
 bool uses(const Plan& plan, const Holding& holding);
 
+// The same for many holdings of a plan of thousands of GPUs.
+class GpusOfPlan {
+ public:
+  explicit GpusOfPlan(const Plan& plan);
+  bool any_of(const Holding& holding) const;
+
+ private:
+  std::set<GpuId> gpus_;
+};
+
 // The extensions to give back: `taken`, and all of `extensions` that `plan` does not use. Sorted.
 std::vector<JobId> leaving(const Plan& plan, const std::vector<Holding>& extensions, const std::set<JobId>& taken);
 

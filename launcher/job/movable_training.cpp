@@ -50,11 +50,11 @@ void MovableTraining::take_over(const std::vector<Holding>& holdings, const std:
   rooms_.generation_zero.skip();
   rooms_.reach.take_over(left->gpu_islands);
   rooms_.generations.take_over(left->last_generation + kUntold, *left->source);
-  for (const Holding& held : rooms_.extensions.holdings(false)) {
-    const auto used = [&](const auto& of) { return uses(of.plan, held); };
-    if (!used(*left->source) && std::none_of(left->source->earlier.begin(), left->source->earlier.end(), used))
+  std::vector<GpusOfPlan> plans{GpusOfPlan(left->source->plan)};
+  for (const auto& earlier : left->source->earlier) plans.emplace_back(earlier.plan);
+  for (const Holding& held : rooms_.extensions.holdings(false))
+    if (std::none_of(plans.begin(), plans.end(), [&](const GpusOfPlan& plan) { return plan.any_of(held); }))
       rooms_.extensions.release(held.job);
-  }
   callbacks_.taken_over();
 }
 
@@ -88,8 +88,9 @@ void MovableTraining::take_second() {
   JobContext& context = rooms_.context;
   context.nodes = rooms_.bases.second().nodes();
   // Where no node stays, the plan keeps a GPU of the base before, and leaves it in a change of its own.
+  const GpusOfPlan used(rooms_.generations.plan());
   const bool leaves_later = std::any_of(context.anchor.begin(), context.anchor.end(),
-                                        [this](const Holding& held) { return uses(rooms_.generations.plan(), held); });
+                                        [&used](const Holding& held) { return used.any_of(held); });
   const std::chrono::seconds start(std::max(context.config.start_seconds, rooms_.program.start_seconds()));
   rooms_.bases.promote(leaves_later ? start : start.zero());
   context.base = rooms_.bases.current();
@@ -99,8 +100,11 @@ void MovableTraining::take_second() {
 }
 
 JobId MovableTraining::base_to_leave() const {
-  for (const Holding& held : rooms_.bases.before_holdings())
-    if (uses(rooms_.generations.plan(), held)) return held.job;
+  const auto before = rooms_.bases.before_holdings();
+  if (before.empty()) return 0;
+  const GpusOfPlan used(rooms_.generations.plan());
+  for (const Holding& held : before)
+    if (used.any_of(held)) return held.job;
   return 0;
 }
 

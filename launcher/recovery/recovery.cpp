@@ -121,8 +121,9 @@ void Recovery::retry_in(wire::Loop::Milliseconds delay, bool doubts) {
 // generation without these nodes would lose the state that was left on them, so the attempt waits for slurmctld.
 void Recovery::ask_slurm_first() {
   std::set<JobId> needed;
+  const GpusOfPlan used(generations_.plan());
   for (const Holding& holding : held_.all(false))
-    if ((holding.job != context_.job || holding.node != context_.node) && uses(generations_.plan(), holding))
+    if ((holding.job != context_.job || holding.node != context_.node) && used.any_of(holding))
       needed.insert(holding.job);
   if (needed.empty()) return attempt();
   needed.insert(context_.base);  // the answer replaces the last one, and must again name the anchor's withdrawn nodes

@@ -12,26 +12,37 @@ namespace {
 // Slurm gives no job such a number. An island's number is this less its lowest GPU, so that a node has each once.
 constexpr JobId kIslands = UINT32_MAX - 16;
 
-const Holding& holding_of(const WorldRequest& request, const GpuId& gpu) {
-  for (const Holding& holding : request.holdings)
-    if (holding.node == gpu.node &&
-        std::find(holding.gpus.begin(), holding.gpus.end(), gpu.index) != holding.gpus.end())
-      return holding;
-  throw Error("plan: GPU " + gpu.node + "/" + std::to_string(gpu.index) + " belongs to no allocation of this job");
-}
+// By GPU: the holding that it belongs to. A generation may have 16,384 GPUs of 2,048 holdings.
+class HoldingsByGpu {
+ public:
+  explicit HoldingsByGpu(const std::vector<Holding>& holdings) {
+    for (const Holding& holding : holdings)
+      for (const int index : holding.gpus) by_gpu_.try_emplace({holding.node, index}, &holding);
+  }
+  // Throws Error where it belongs to none.
+  const Holding& of(const GpuId& gpu) const {
+    if (const auto at = by_gpu_.find(gpu); at != by_gpu_.end()) return *at->second;
+    throw Error("plan: GPU " + gpu.node + "/" + std::to_string(gpu.index) + " belongs to no allocation of this job");
+  }
+
+ private:
+  std::map<GpuId, const Holding*> by_gpu_;
+};
 
 }  // namespace
 
 std::vector<ServerId> servers_of(const WorldRequest& request) {
   std::vector<ServerId> servers;
-  for (const GpuId& gpu : request.gpus) servers.push_back({gpu.node, holding_of(request, gpu).job});
+  const HoldingsByGpu holdings(request.holdings);
+  for (const GpuId& gpu : request.gpus) servers.push_back({gpu.node, holdings.of(gpu).job});
   return servers;
 }
 
 std::vector<int> visible_places(const WorldRequest& request) {
   std::vector<int> places;
+  const HoldingsByGpu holdings(request.holdings);
   for (const GpuId& gpu : request.gpus) {
-    const std::vector<int>& held = holding_of(request, gpu).gpus;
+    const std::vector<int>& held = holdings.of(gpu).gpus;
     places.push_back(
         static_cast<int>(std::count_if(held.begin(), held.end(), [&](int index) { return index < gpu.index; })));
   }

@@ -1,5 +1,8 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <string>
+
 #include "launcher/job/holdings.hpp"
 
 using namespace espalier;
@@ -25,4 +28,27 @@ TEST_CASE("what Slurm takes leaves, and with it each extension that the smaller 
   CHECK_FALSE(uses(plan, extensions[2]));
   CHECK(leaving(plan, extensions, {22}) == std::vector<JobId>{20, 22, 23});
   CHECK(leaving(plan, {}, {22}) == std::vector<JobId>{22});
+}
+
+TEST_CASE("what a plan of 16,384 GPUs does not use of 2,048 extensions is known within seconds") {
+  constexpr int kNodes = 2048;
+  std::vector<Holding> extensions;
+  Stage stage{24, 1, {}};
+  for (int node = 0; node < kNodes; ++node) {
+    const std::string name = "node" + std::to_string(node);
+    extensions.push_back({static_cast<JobId>(1000 + node), name, {0, 1, 2, 3, 4, 5, 6, 7}});
+    if (node % 2 == 0)
+      for (int gpu = 0; gpu < 8; ++gpu) stage.replicas.push_back({1, {{name, gpu}}});
+  }
+  Plan plan;
+  plan.stages.push_back(stage);
+  const auto start = std::chrono::steady_clock::now();
+  const auto left = leaving(plan, extensions, {});
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
+  CHECK(left.size() == kNodes / 2);
+  const GpusOfPlan used(plan);
+  for (int node = 0; node < kNodes; node += 100) {
+    const Holding& holding = extensions[static_cast<std::size_t>(node)];
+    CHECK(used.any_of(holding) == uses(plan, holding));
+  }
 }
