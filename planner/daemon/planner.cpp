@@ -211,7 +211,6 @@ void Planner::review(const SlurmSnapshot& slurm) {
   };
   apart([&] { forget_ended(slurm); });
   apart([&] { end_unclaimed(slurm); });
-  apart([&] { note_extensions(slurm); });
   apart([&] { note_allocations(slurm); });
   apart([&] { submissions_.look(slurm, settings_.partition); });
   kill_strays(slurm);
@@ -351,15 +350,6 @@ void Planner::note_allocations(const SlurmSnapshot& slurm) {
   std::set<JobId> elastic;
   for (const auto& [id, live] : jobs_) elastic.insert(id);
   allocations_.look(slurm, elastic);
-}
-
-void Planner::note_extensions(const SlurmSnapshot& slurm) {
-  for (const auto& [id, job] : slurm.jobs)
-    if (job.state == SlurmJobState::running && job.partition == settings_.partition && !job.holdings.empty())
-      if (const JobId anchor = anchor_of_comment(job.comment); anchor != 0)
-        store_.saw_extension(id, anchor, job.holdings.front().node, slurm.time);
-  for (const JobId id : store_.open_extensions())
-    if (slurm.alive(id) == nullptr) store_.extension_gone(id, slurm.time);
 }
 
 }  // namespace espalier

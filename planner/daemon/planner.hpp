@@ -189,7 +189,6 @@ class Planner {
   void forget_ended(const SlurmSnapshot& slurm);
   void end_unclaimed(const SlurmSnapshot& slurm);
   void note_allocations(const SlurmSnapshot& slurm);
-  void note_extensions(const SlurmSnapshot& slurm);
   void kill_strays(const SlurmSnapshot& slurm);
   std::vector<Lease> leases_now(const SlurmSnapshot& slurm);
   void prolong(const std::vector<Renewal>& renewals);

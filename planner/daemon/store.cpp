@@ -171,17 +171,6 @@ bool Store::held(JobId job) {
   return query.bind(job).step();
 }
 
-void Store::saw_extension(JobId extension, JobId anchor, const std::string& node, double now) {
-  s_->db.prepare("INSERT OR IGNORE INTO extensions(id, anchor, node, since, gone) VALUES(?,?,?,?,0)")
-      .bind(extension, anchor, node, now)
-      .run();
-}
-
-void Store::extension_gone(JobId extension, double now) {
-  s_->db.prepare("UPDATE extensions SET gone=? WHERE id=? AND gone=0").bind(now, extension).run();
-}
-
-std::vector<JobId> Store::open_extensions() { return s_->ids("SELECT id FROM extensions WHERE gone=0 ORDER BY id"); }
 std::vector<JobId> Store::open_jobs() { return s_->ids("SELECT id FROM jobs WHERE ended=0 ORDER BY id"); }
 std::vector<JobId> Store::holds() { return s_->ids("SELECT job FROM holds ORDER BY job"); }
 

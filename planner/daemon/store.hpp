@@ -25,7 +25,7 @@ struct StoreLimits {
 
 class Store : public StoreReader {
  public:
-  static constexpr int kSchema = 7;
+  static constexpr int kSchema = 8;
   // Longest text of one row. A plan or a list that would make it longer is left out.
   static constexpr std::size_t kMostRow = 512u << 10;
   // Throws Error, also for a file with a newer schema.
@@ -70,10 +70,6 @@ class Store : public StoreReader {
 
   void save(const Allocation& allocation);  // known by its job and its start: a requeued job has several
   void save(JobId job, const TrainingUsage& usage);
-
-  void saw_extension(JobId extension, JobId anchor, const std::string& node, double now);
-  void extension_gone(JobId extension, double now);
-  std::vector<JobId> open_extensions();
 
   void save_topology(const std::string& node, const std::string& xml, double now);
   std::map<std::string, std::string> topology_documents();  // hwloc's XML, by node

@@ -197,7 +197,6 @@ void Store::prune(int decisions, int transitions) {
   s_->db.execute("DELETE FROM scale_tables WHERE job NOT IN (SELECT id FROM jobs)");
   s_->db.execute("DELETE FROM trainings WHERE job NOT IN (SELECT id FROM jobs)");
   s_->db.execute("DELETE FROM allocations WHERE ended>0 AND anchor NOT IN (SELECT id FROM jobs)");
-  s_->db.execute("DELETE FROM extensions WHERE gone>0 AND anchor NOT IN (SELECT id FROM jobs)");
   s_->used.clear();
   s_->all = {};
   s_->count();

@@ -23,7 +23,6 @@ CREATE TABLE jobs(id INTEGER PRIMARY KEY, uid INTEGER, bytes INTEGER, ended INTE
                   record TEXT);
 CREATE TABLE coefficients(job INTEGER PRIMARY KEY, record TEXT);
 CREATE TABLE holds(job INTEGER PRIMARY KEY);
-CREATE TABLE extensions(id INTEGER PRIMARY KEY, anchor INTEGER, node TEXT, since REAL, gone REAL);
 CREATE TABLE topology(node TEXT PRIMARY KEY, time REAL, xml TEXT);
 CREATE INDEX decisions_job ON decisions(job);
 CREATE INDEX transitions_job ON transitions(job);
@@ -107,6 +106,7 @@ void Store::Statements::migrate(const std::string& path) {
   if (found < 6) db.execute(kSubmissions);
   if (found < 7) db.execute(kScaleTables);
   if (found < 7) db.execute(kUsage);
+  if (found < 8) db.execute("DROP TABLE IF EXISTS extensions");  // written, and read by nobody
   db.execute(kOwnerIndexes);
   db.execute("PRAGMA user_version=" + std::to_string(kSchema));
   transaction.commit();

@@ -369,7 +369,6 @@ std::string Invariants::disagreement() {
 
 // Compares the store with the jobs on which planner, launchers and Slurm agree.
 std::string Invariants::store_differs() {
-  std::set<JobId> extensions;
   for (const auto& [id, process] : history_.launchers) {
     if (!process.launcher) continue;
     const ElasticJob job = process.launcher->state();
@@ -377,10 +376,7 @@ std::string Invariants::store_differs() {
     if (!stored || stored->ended) return name(id) + ": the store takes it for ended";
     if (stored->job.generation != job.generation || stored->job.extensions != job.extensions)
       return name(id) + ": the store's record is not the launcher's state";
-    for (const Holding& held : job.extensions) extensions.insert(held.job);
   }
-  const auto stored = history_.store_->open_extensions();
-  if (std::set<JobId>(stored.begin(), stored.end()) != extensions) return "the store's extensions are not Slurm's";
   return open_in_store();
 }
 
@@ -402,7 +398,6 @@ std::string Invariants::leftover() {
   if (!history_.training->ranks_alive().empty()) return "a rank is still there";
   if (!history_.planner_.party->alive) return "there is no planner";
   if (!history_.planner_.planner->jobs().empty()) return "the planner still knows a job";
-  if (!history_.store_->open_extensions().empty()) return "the store still has an extension";
   return open_in_store();
 }
 

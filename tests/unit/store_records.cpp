@@ -89,7 +89,7 @@ TEST_CASE("open decisions are closed, ended ones are left alone") {
   CHECK(store.decision(closed)->decision.outcome == "committed");
 }
 
-TEST_CASE("jobs, holds, transitions, extensions and topologies") {
+TEST_CASE("jobs, holds, transitions and topologies") {
   const Folder folder;
   Store store(folder.file("a.db"));
   ElasticJob told = job(10, "n1", {0, 1});
@@ -110,11 +110,6 @@ TEST_CASE("jobs, holds, transitions, extensions and topologies") {
   CHECK_FALSE(store.held(10));
   store.add(wire::Transition{10, 1, "running", "propose", "acquiring", 0, 1});
   CHECK(store.transitions(10, 5).at(0).to == "acquiring");
-  store.saw_extension(20, 10, "n1", 1);
-  store.saw_extension(20, 10, "n1", 2);
-  CHECK(store.open_extensions() == std::vector<JobId>{20});
-  store.extension_gone(20, 3);
-  CHECK(store.open_extensions().empty());
   store.save_topology("n1", "<?xml?>", 1);
   store.save_topology("n1", "<?xml?>", 2);
   CHECK(store.topologies().at("n1") == 2);
@@ -201,6 +196,26 @@ TEST_CASE("a job's scale table is kept as long as its record; a store of the six
   Store store(folder.file("a.db"));
   store.save_scale(11, Json::object());
   CHECK(store.scale(11));
+}
+
+TEST_CASE("a store of the seventh schema loses its table of extensions, which nobody reads, and nothing else") {
+  const Folder folder;
+  { Store(folder.file("a.db")).save(job(10, "n1", {0, 1}), 1); }
+  const auto has_table = [&] {
+    Database file(folder.file("a.db"));
+    return file.prepare("SELECT 1 FROM sqlite_master WHERE name='extensions'").step();
+  };
+  CHECK_FALSE(has_table());
+  {
+    Database old(folder.file("a.db"));
+    old.execute("CREATE TABLE extensions(id INTEGER PRIMARY KEY, anchor INTEGER, node TEXT, since REAL, gone REAL)");
+    old.execute("INSERT INTO extensions VALUES(20, 10, 'n1', 1, 0)");
+    old.execute("PRAGMA user_version=7");
+  }
+  CHECK(has_table());
+  Store store(folder.file("a.db"));
+  CHECK(store.job(10));
+  CHECK_FALSE(has_table());
 }
 
 TEST_CASE("what a job taught is read back as it was written, and once for each kind of job, user, GPUs and driver") {
