@@ -35,6 +35,9 @@ constexpr double kLongestRest = 2;
 // reports.
 constexpr Allowance::Rate kPrompts{5, 1};
 
+// The next question to slurmctld waits until these have been ended.
+constexpr std::size_t kStraysAtOnce = 16;
+
 // Bytes of topologies of nodes that Slurm does not know (yet). Nobody but root and SlurmUser sends
 // them; a node whose name Slurm never tells must fill neither store nor memory.
 constexpr std::size_t kMostEarly = 64u << 20;
@@ -307,15 +310,25 @@ void Planner::tell_preemption(const PreemptionRule& preemption) {
 
 void Planner::kill_strays(const SlurmSnapshot& slurm) {
   if (settings_.shadow) return;
-  const auto kill = [this](const Strays::Stray& stray, const char* what) {
-    spdlog::warn("{} {} of job {}: {}; ending it", what, stray.extension, stray.anchor, stray.why);
-    slurm_.kill(stray.extension, [id = stray.extension, what](const std::string& error) {
-      if (!error.empty()) spdlog::error("{} {}: cannot be ended: {}", what, id, error);
+  std::vector<Strays::Stray> strays = strays_.look(slurm, jobs_, settings_.max_gpus);
+  for (auto& more : {strays_.look_at_bases(slurm, jobs_), strays_.look_at_profile_jobs(slurm, settings_.profiling)})
+    strays.insert(strays.end(), more.begin(), more.end());
+  take_turns(strays);
+  for (const Strays::Stray& stray : strays) {
+    if (ending_strays_ >= kStraysAtOnce) {
+      strays_.put_off(stray);
+      continue;
+    }
+    ++ending_strays_;
+    log_.line(stray.uid, spdlog::level::warn, "{} {} of job {}: {}; ending it", stray.what, stray.extension,
+              stray.anchor, stray.why);
+    slurm_.kill(stray.extension, [this, alive = std::weak_ptr(alive_), stray](const std::string& error) {
+      if (alive.expired()) return;
+      --ending_strays_;
+      if (!error.empty())
+        log_.line(stray.uid, spdlog::level::err, "{} {}: cannot be ended: {}", stray.what, stray.extension, error);
     });
-  };
-  for (const auto& stray : strays_.look(slurm, jobs_, settings_.max_gpus)) kill(stray, "extension");
-  for (const auto& stray : strays_.look_at_bases(slurm, jobs_)) kill(stray, "base");
-  for (const auto& stray : strays_.look_at_profile_jobs(slurm, settings_.profiling)) kill(stray, "profile job");
+  }
 }
 
 // Those that end soon, and that the site's rules would grant now.

@@ -293,6 +293,7 @@ class Planner {
   NodeHealth health_;
   Submissions submissions_;
   Strays strays_;
+  std::size_t ending_strays_ = 0;  // whose end Slurm has been asked for, and has not answered
   Leases leases_;
   Allocations allocations_;
   LimitWaits limit_waits_;

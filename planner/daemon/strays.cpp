@@ -1,6 +1,7 @@
 #include "planner/daemon/strays.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace espalier {
 namespace {
@@ -53,7 +54,7 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
     const auto before = since_.find(id);
     double& since = still[id] = before == since_.end() ? slurm.time : before->second;
     if (slurm.time - since <= grace) continue;
-    found.push_back({id, anchor, why});
+    found.push_back({id, anchor, why, "extension", job.uid, job.state == SlurmJobState::running});
     since = slurm.time - grace + 10;  // named again in 10 s
   }
   since_ = std::move(still);
@@ -85,7 +86,7 @@ std::vector<Strays::Stray> Strays::look_at_bases(const SlurmSnapshot& slurm, con
     const auto before = bases_since_.find(id);
     double& since = still[id] = before == bases_since_.end() ? slurm.time : before->second;
     if (slurm.time - since <= grace) continue;
-    found.push_back({id, submitted, why});
+    found.push_back({id, submitted, why, "base", job.uid, job.state == SlurmJobState::running});
     since = slurm.time - grace + 10;  // named again in 10 s
   }
   bases_since_ = std::move(still);
@@ -122,11 +123,31 @@ std::vector<Strays::Stray> Strays::look_at_profile_jobs(const SlurmSnapshot& slu
     const auto before = profiles_since_.find(id);
     double& since = still[id] = before == profiles_since_.end() ? slurm.time : before->second;
     if (slurm.time - since <= grace) continue;
-    found.push_back({id, anchor, why});
+    found.push_back({id, anchor, why, "profile job", job.uid, job.state == SlurmJobState::running});
     since = slurm.time - grace + 10;  // named again in 10 s
   }
   profiles_since_ = std::move(still);
   return found;
+}
+
+void Strays::put_off(const Stray& stray) {
+  for (auto* since : {&since_, &bases_since_, &profiles_since_})
+    if (const auto at = since->find(stray.extension); at != since->end())
+      at->second = -std::numeric_limits<double>::infinity();
+}
+
+void take_turns(std::vector<Strays::Stray>& strays) {
+  std::stable_sort(strays.begin(), strays.end(),
+                   [](const Strays::Stray& a, const Strays::Stray& b) { return a.runs && !b.runs; });
+  std::map<uid_t, std::size_t> of_user;
+  std::vector<std::pair<std::size_t, Strays::Stray>> turns;
+  for (Strays::Stray& one : strays) {
+    const std::size_t turn = of_user[one.uid]++;
+    turns.emplace_back(turn, std::move(one));
+  }
+  std::stable_sort(turns.begin(), turns.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  strays.clear();
+  for (auto& [turn, stray] : turns) strays.push_back(std::move(stray));
 }
 
 }  // namespace espalier

@@ -22,6 +22,9 @@ class Strays {
   struct Stray {
     JobId extension = 0, anchor = 0;
     std::string why;
+    const char* what = "extension";  // for people
+    uid_t uid = 0;
+    bool runs = false;
   };
   // Bases of movable jobs that have been strays longer than their grace: waiting or running ones whose submitted job
   // has ended (10 s) or is another user's (10 s), or that its settled launcher does not name (30 s). While the
@@ -40,6 +43,9 @@ class Strays {
   std::vector<Stray> look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs,
                           int max_gpus = std::numeric_limits<int>::max());
 
+  // It was not ended: the next look names it again.
+  void put_off(const Stray& stray);
+
  private:
   std::string partition_;
   bool registered_ = false;              // a launcher was, in this run
@@ -47,5 +53,10 @@ class Strays {
   std::map<JobId, double> bases_since_;  // the same of bases
   std::map<JobId, double> profiles_since_;
 };
+
+// Puts those first that are to be ended first: each user has one, then each a second one, and so on. Any user can write
+// thousands of comments that make strays, and ending one takes slurmctld several questions. Of a user's strays those
+// that run come first, since they hold GPUs.
+void take_turns(std::vector<Strays::Stray>& strays);
 
 }  // namespace espalier

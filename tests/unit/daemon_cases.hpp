@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
+#include <thread>
 
 #include "planner/core/error.hpp"
 #include "planner/daemon/answers.hpp"
@@ -38,6 +39,8 @@ struct SlurmState {
   std::map<JobId, int> prolonged;  // new time limit, minutes
   SlurmNames names;
   int asked = 0, asked_names = 0;
+  std::chrono::milliseconds kill_takes{0};
+  std::vector<std::size_t> killed_before;  // of each snapshot, how many
 
   template <class Change>
   void change(Change change) {
@@ -52,6 +55,7 @@ class TestSlurm final : public Slurm {
   SlurmSnapshot snapshot() override {
     const std::lock_guard lock(state_->mutex);
     ++state_->asked;
+    state_->killed_before.push_back(state_->killed.size());
     if (!state_->trouble.empty()) throw Error(state_->trouble);
     SlurmSnapshot result = state_->snapshot;
     result.time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -64,6 +68,7 @@ class TestSlurm final : public Slurm {
     return state_->names;
   }
   void kill(JobId job) override {
+    std::this_thread::sleep_for(state_->kill_takes);
     const std::lock_guard lock(state_->mutex);
     state_->killed.push_back(job);
   }

@@ -192,3 +192,38 @@ TEST_CASE("what a launcher says of its own acts is bounded in number and in size
   CHECK(link->got<wire::Refused>()->reason.starts_with("job 10: reported with "));
   CHECK(daemon.store.decisions(10, 1000).size() == before);
 }
+
+TEST_CASE("thousands of jobs with comments that make them strays do not keep the planner from asking Slurm") {
+  constexpr JobId kJobs = 1000;
+  Daemon daemon;
+  daemon.slurm_state->kill_takes = std::chrono::milliseconds(20);
+  daemon.slurm_says([&](SlurmSnapshot& slurm) {
+    for (JobId i = 0; i < kJobs; ++i) {
+      SlurmJob one = slurm_job(100 + i, 1001, {}, "espalier:base:1:x");
+      one.state = SlurmJobState::pending;
+      slurm.jobs[one.id] = one;
+    }
+    // Two other users lost a base and an extension.
+    slurm.jobs[5000] = slurm_job(5000, 1002, {}, "espalier:base:2:x");
+    slurm.jobs[5001] = slurm_job(5001, 1003, {}, "espalier:ext:3:x");
+  });
+  double longest = 0, last = daemon.planner->last_snapshot()->time;
+  const double begin = last;
+  const auto look = daemon.loop.every(std::chrono::milliseconds(2), [&] {
+    const double now = daemon.planner->last_snapshot()->time;
+    longest = std::max(longest, now - last);
+    last = now;
+  });
+  while (last - begin < 13) daemon.pass(500);  // the grace is ten seconds
+  CHECK(longest < 2);
+  const std::lock_guard lock(daemon.slurm_state->mutex);
+  const std::vector<JobId>& killed = daemon.slurm_state->killed;
+  REQUIRE(killed.size() > 32);
+  const auto first = killed.begin() + 16;
+  CHECK(std::find(killed.begin(), first, 5000) != first);
+  CHECK(std::find(killed.begin(), first, 5001) != first);
+  CHECK(std::find(first, killed.end(), 5000) == killed.end());  // its end is under way
+  MESSAGE(killed.size(), " strays were ended in 3 s; the longest time between two snapshots was ", longest, " s");
+  const auto& before = daemon.slurm_state->killed_before;
+  for (std::size_t i = 1; i < before.size(); ++i) CHECK(before[i] - before[i - 1] <= 16);
+}
