@@ -65,9 +65,14 @@ NodeNames ClosedNodes::to(const SlurmJob& anchor, const NodeChoice& choice) {
 }
 
 std::string barred(const SlurmJob& anchor, const SlurmSnapshot& slurm, const ExtensionRules& rules) {
+  return barred(anchor, slurm, rules, WaitedLimits(slurm));
+}
+
+std::string barred(const SlurmJob& anchor, const SlurmSnapshot& slurm, const ExtensionRules& rules,
+                   const WaitedLimits& limits) {
   if (!slurm.preemption.lends)
     return slurm.preemption.missing.empty() ? "Slurm would not take extensions back" : slurm.preemption.missing.front();
-  const SlurmJob* waiting = waits_for_limit_of(anchor, slurm, rules);
+  const SlurmJob* const waiting = limits.against(anchor, rules);
   if (waiting == nullptr) return "";
   return "job " + std::to_string(waiting->id) + " waits for " + describe_limit(*waiting) +
          ", and extensions of this job would count against it";

@@ -12,6 +12,7 @@
 #include "planner/core/share_rules.hpp"
 #include "planner/daemon/share_nodes.hpp"
 #include "planner/daemon/slurm.hpp"
+#include "planner/daemon/waited_limits.hpp"
 
 namespace espalier {
 
@@ -65,5 +66,8 @@ class ClosedNodes {
 // - Slurm preempts by QOS, and nothing says who may preempt extensions.
 // - A job waits for a limit that they would count against.
 std::string barred(const SlurmJob& anchor, const SlurmSnapshot& slurm, const ExtensionRules& rules);
+// For many anchors: `limits` are those of `slurm`.
+std::string barred(const SlurmJob& anchor, const SlurmSnapshot& slurm, const ExtensionRules& rules,
+                   const WaitedLimits& limits);
 
 }  // namespace espalier

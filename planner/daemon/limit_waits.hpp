@@ -7,15 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "planner/daemon/extension_rules.hpp"
+#include "planner/core/cluster.hpp"
 #include "planner/daemon/slurm.hpp"
+#include "planner/daemon/waited_limits.hpp"
 
 namespace espalier {
-
-// Whether a job of this user, account and QOS counts against the limit that `waiting` waits for.
-// `accounts` tells which accounts above that of `waiting` are limited; empty: its own account is taken for limited.
-bool counts_against(const SlurmJob& waiting, uid_t uid, const std::string& account, const std::string& qos,
-                    const Accounts& accounts);
 
 // The kinds of limits of several jobs that each QOS has: qos, user_in_qos, account_in_qos.
 using QosLimits = std::map<std::string, std::set<LimitOf>>;
@@ -27,9 +23,6 @@ std::string qos_of_limit(const SlurmJob& waiting, const std::string& of_partitio
 // "a limit of QOS normal": what a job with a LimitOf waits for.
 std::string describe_limit(const SlurmJob& waiting);
 
-// A job that waits for a limit which extensions of `anchor` would count against; null: there is none.
-const SlurmJob* waits_for_limit_of(const SlurmJob& anchor, const SlurmSnapshot& slurm, const ExtensionRules& rules);
-
 // Keeps in mind what was given back, since Slurm looks at a job again only some time later.
 class LimitWaits {
  public:
@@ -37,7 +30,8 @@ class LimitWaits {
     WaitingJob job;              // `gpus` is what is still to be given back
     std::vector<JobId> counted;  // the extensions that count against the limit, sorted
   };
-  // The jobs that extensions keep waiting so.
+  // The jobs that extensions in `partition` keep waiting so. An extension counts for the first of them whose limit it
+  // counts against: Slurm starts one job at a time there.
   std::vector<Wait> look(const SlurmSnapshot& slurm, const std::string& partition);
 
  private:

@@ -336,9 +336,10 @@ std::vector<Lease> Planner::leases_now(const SlurmSnapshot& slurm) {
   auto due = leases_.due(slurm, jobs_, settings_.scheduler.max_lease_minutes);
   if (due.empty()) return due;
   const AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
+  const WaitedLimits waits(slurm);
   std::erase_if(due, [&](const Lease& lease) {
     const SlurmJob* const anchor = slurm.alive(lease.job);
-    if (anchor == nullptr || !barred(*anchor, slurm, settings_.rules).empty()) return true;
+    if (anchor == nullptr || !barred(*anchor, slurm, settings_.rules, waits).empty()) return true;
     const auto limit = limits.of(*anchor);
     return limit && limit->lent > limit->gpus;
   });

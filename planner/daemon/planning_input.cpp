@@ -166,6 +166,7 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
   for (const auto& [id, job] : slurm.jobs)
     if (job.partition == context.partition && anchor_of_comment(job.comment) != 0) input.extensions.push_back(id);
   OpenNodes open(slurm, context.findings, context.rules);
+  const WaitedLimits waits(slurm);
   const AccountLimits limits(slurm, jobs, context.rules.share, context.partition);
   for (const auto& [id, live] : jobs) {
     if (live.last_change) input.last_change[id] = *live.last_change;
@@ -184,7 +185,8 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
     if (job.anchor.empty() || is_being_preempted(job, slurm)) continue;
     const SlurmJob& anchor = *slurm.alive(id);
     if (NodeNames names = open.closed_to(live, job, anchor)) input.closed[id] = std::move(names);
-    job.held = job.held || rests || live.grow_not_before > slurm.time || !barred(anchor, slurm, context.rules).empty();
+    job.held =
+        job.held || rests || live.grow_not_before > slurm.time || !barred(anchor, slurm, context.rules, waits).empty();
     job.max_gpus = most_by_account(job, limits, anchor);
     if (context.rules.share.fair_share && anchor.fair_share)
       input.weights[id] = std::max(*anchor.fair_share, kLeastWeight);

@@ -1,6 +1,8 @@
 // Where the site's rules let jobs have extensions, and what is given back for its limits.
 #include <doctest/doctest.h>
 
+#include <chrono>
+
 #include "planner/daemon/growth_obstacles.hpp"
 #include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/planning_input.hpp"
@@ -177,7 +179,11 @@ TEST_CASE("nothing grows where Slurm could not take it back") {
 
 TEST_CASE("which jobs count against the limit that another waits for") {
   const auto counts = [](LimitOf limit, uid_t uid, const char* account, const char* qos, const Accounts& all = {}) {
-    return counts_against(waiting_for(limit), uid, account, qos, all);
+    SlurmSnapshot slurm;
+    slurm.jobs[30] = waiting_for(limit);
+    slurm.limited = {30};
+    slurm.accounts = all;
+    return WaitedLimits(slurm).first(uid, account, qos) != nullptr;
   };
   CHECK(counts(LimitOf::qos, 7, "any", "normal"));
   CHECK_FALSE(counts(LimitOf::qos, 1000, "physics", "lent"));
@@ -233,10 +239,10 @@ TEST_CASE("extensions count in the QOS of their partition as in their own") {
   slurm.jobs[30].limit_qos = "pool";
   slurm.limited = {30};
   CHECK(LimitWaits().look(slurm, "elastic").empty());
-  CHECK(waits_for_limit_of(slurm.jobs[10], slurm, {"", "", "normal", ""}) == nullptr);
+  CHECK(WaitedLimits(slurm).against(slurm.jobs[10], {"", "", "normal", ""}) == nullptr);
   slurm.extensions_qos = "pool";
   CHECK(LimitWaits().look(slurm, "elastic").size() == 1);
-  CHECK(waits_for_limit_of(slurm.jobs[10], slurm, {"", "", "normal", ""}) == &slurm.jobs[30]);
+  CHECK(WaitedLimits(slurm).against(slurm.jobs[10], {"", "", "normal", ""}) == &slurm.jobs[30]);
   CHECK(describe_limit(slurm.jobs[30]) == "a limit of QOS pool");
 }
 
@@ -255,8 +261,8 @@ TEST_CASE("what a limit needs is asked back once, and again when Slurm had its t
   CHECK(found[0].job.id == 30);
   CHECK(found[0].job.gpus == 2);
   CHECK(found[0].counted == std::vector<JobId>{20, 21});
-  CHECK(waits_for_limit_of(slurm.jobs[10], slurm, {"", "", "normal", ""}) == &slurm.jobs[30]);
-  CHECK(waits_for_limit_of(slurm.jobs[10], slurm, {"", "", "lent", ""}) == nullptr);
+  CHECK(WaitedLimits(slurm).against(slurm.jobs[10], {"", "", "normal", ""}) == &slurm.jobs[30]);
+  CHECK(WaitedLimits(slurm).against(slurm.jobs[10], {"", "", "lent", ""}) == nullptr);
   slurm.jobs[10].qos = "normal";
   CHECK(barred(slurm.jobs[10], slurm, {}) ==
         "job 30 waits for a limit of QOS normal, and extensions of this job would count against it");
@@ -278,4 +284,79 @@ TEST_CASE("what a limit needs is asked back once, and again when Slurm had its t
   CHECK(found[0].job.id == 31);
   slurm.limited.clear();
   CHECK(waits.look(slurm, "elastic").empty());
+}
+
+TEST_CASE("of several jobs that wait for limits the first counts, and a job does not wait for itself") {
+  SlurmSnapshot slurm;
+  for (const JobId id : {30, 31, 32}) {
+    slurm.jobs[id] = waiting_for(id == 31 ? LimitOf::user_in_account : LimitOf::qos);
+    slurm.jobs[id].id = id;
+  }
+  slurm.limited = {31, 32, 30};
+  const WaitedLimits limits(slurm);
+  CHECK(limits.first(1000, "physics", "normal")->id == 31);
+  CHECK(limits.first(1000, "physics", "normal", 31)->id == 32);
+  CHECK(limits.first(7, "physics", "normal")->id == 32);
+  CHECK(limits.first(7, "physics", "normal", 32)->id == 30);
+  CHECK(limits.first(7, "physics", "lent") == nullptr);
+  CHECK(limits.against(slurm.jobs[31], {"", "", "", ""})->id == 32);
+}
+
+TEST_CASE("thousands of elastic jobs and hundreds of jobs that wait for limits cost a decision little") {
+  constexpr JobId kAnchors = 5000, kWaiting = 300, kAccounts = 1000;
+  SlurmSnapshot slurm = three_nodes();
+  slurm.accounts["root"];
+  const auto account = [](JobId number) { return "research-group-" + std::to_string(number % kAccounts); };
+  for (JobId i = 0; i < kAccounts; ++i)  // a chain of ten below each faculty, of which the third is limited
+    slurm.accounts[account(i)] = {i % 10 == 0 ? "root" : account(i - 1), i % 10 == 2};
+  for (JobId i = 0; i < kWaiting; ++i) {
+    SlurmJob one = waiting_for(i % 3 == 0 ? LimitOf::user_in_account : LimitOf::account);
+    one.id = 100 + i;
+    one.uid = 1000 + i % 50;
+    one.account = account(3 * i);
+    slurm.limited.push_back(one.id);
+    slurm.jobs[one.id] = std::move(one);
+  }
+  for (JobId i = 0; i < kAnchors; ++i) {
+    SlurmJob one = slurm_job(1000 + i, 1000 + i % 50, {});
+    one.account = account(i);
+    one.qos = "normal";
+    slurm.jobs[one.id] = one;
+    one.id += kAnchors;
+    one.partition = "elastic";
+    one.comment = "espalier:ext:" + std::to_string(1000 + i) + ":ab";
+    slurm.jobs[one.id] = one;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  const WaitedLimits limits(slurm);
+  std::map<JobId, JobId> waits;  // by anchor
+  for (JobId i = 0; i < kAnchors; ++i)
+    if (const SlurmJob* const one = limits.against(slurm.jobs.at(1000 + i), {})) waits[1000 + i] = one->id;
+  LimitWaits extensions;
+  const auto found = extensions.look(slurm, "elastic");
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  MESSAGE("5,000 elastic jobs, 300 jobs that wait for limits: ", seconds, " s");
+  CHECK(seconds < 1);
+  // The same, looked up one by one for some of them.
+  const auto group = [](JobId number) { return number % kAccounts / 10; };
+  const auto limited = [](JobId number) { return number % 10 >= 2; };
+  for (JobId i = 0; i < kAnchors; i += 37) {
+    JobId expected = 0;
+    for (JobId w = 0; w < kWaiting && expected == 0; ++w) {
+      const JobId in = 3 * w;
+      const bool same = i % 50 == w % 50 && account(i) == account(in);
+      const bool shared = limited(i) && limited(in) && group(i) == group(in);
+      if (w % 3 == 0 ? same : limited(in) ? shared : same) expected = 100 + w;
+    }
+    CAPTURE(i);
+    CHECK((waits.contains(1000 + i) ? waits.at(1000 + i) : 0) == expected);
+  }
+  CHECK(!waits.empty());
+  std::size_t counted = 0;
+  for (const LimitWaits::Wait& one : found)
+    for (const JobId extension : one.counted) {
+      ++counted;
+      CHECK(waits.at(extension - kAnchors) == one.job.id);
+    }
+  CHECK(counted == waits.size());
 }
