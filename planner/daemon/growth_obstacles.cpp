@@ -95,6 +95,8 @@ std::vector<std::string> growth_obstacles(const JobView& live, const std::map<Jo
     list.push_back("Slurm has not answered yet");
     return list;
   }
+  if (is_suspended(job, *slurm))
+    list.push_back("Slurm has suspended it, its base or an extension of it; `scontrol resume` lets it go on");
   if (const SlurmJob* anchor = slurm->alive(job.id)) {
     if (const std::string why = barred(*anchor, *slurm, settings.rules); !why.empty())
       list.push_back(without_jobs_of_others(why, *slurm, anchor->uid));

@@ -33,6 +33,7 @@ struct LiveJob {
   double scaled_at = 0;               // when its scale table was made
   double tokens_per_second = 0;
   TrainingUsage usage;
+  bool stands = false;  // Slurm has suspended or requeued it, and `usage` counts no time
   ProfileBook profiles;
   // What it has of earlier jobs. It is looked up again when the cluster's hardware changes, or when
   // the job's model becomes known.

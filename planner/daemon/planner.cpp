@@ -215,6 +215,7 @@ void Planner::review(const SlurmSnapshot& slurm) {
   apart([&] { forget_ended(slurm); });
   apart([&] { end_unclaimed(slurm); });
   apart([&] { note_allocations(slurm); });
+  apart([&] { note_standstill(slurm); });
   apart([&] { submissions_.look(slurm, settings_.partition); });
   kill_strays(slurm);
   apart([&] { close_overdue(slurm.time); });
@@ -339,7 +340,7 @@ std::vector<Lease> Planner::leases_now(const SlurmSnapshot& slurm) {
   const WaitedLimits waits(slurm);
   std::erase_if(due, [&](const Lease& lease) {
     const SlurmJob* const anchor = slurm.alive(lease.job);
-    if (anchor == nullptr || !barred(*anchor, slurm, settings_.rules, waits).empty()) return true;
+    if (anchor == nullptr || anchor->suspended || !barred(*anchor, slurm, settings_.rules, waits).empty()) return true;
     const auto limit = limits.of(*anchor);
     return limit && limit->lent > limit->gpus;
   });
@@ -364,6 +365,23 @@ void Planner::note_allocations(const SlurmSnapshot& slurm) {
   std::set<JobId> elastic;
   for (const auto& [id, live] : jobs_) elastic.insert(id);
   allocations_.look(slurm, elastic);
+}
+
+// A job whose base runs on while it waits in the queue holds that base's GPUs, which stand.
+void Planner::note_standstill(const SlurmSnapshot& slurm) {
+  for (auto& [id, live] : jobs_) {
+    const SlurmJob* const job = slurm.alive(id);
+    if (job == nullptr) continue;
+    const bool has_base = base_of(live.job) != 0 || !live.bases.empty();
+    const bool stands = is_suspended(live.job, slurm) || (job->state == SlurmJobState::pending && !has_base);
+    if (stands && live.usage.gpus > 0) {
+      live.usage.end(slurm.time);
+      store_.save(id, live.usage);  // the next espalierd would count the time until its launcher is back
+      view_.reset();
+    }
+    if (!stands && live.stands && live.link) live.usage.report(live.job, slurm.time);
+    live.stands = stands || (live.stands && !live.link);
+  }
 }
 
 }  // namespace espalier

@@ -189,6 +189,8 @@ class Planner {
   void forget_ended(const SlurmSnapshot& slurm);
   void end_unclaimed(const SlurmSnapshot& slurm);
   void note_allocations(const SlurmSnapshot& slurm);
+  // Stops counting the usage of jobs that Slurm has suspended or requeued, and counts on when they run again.
+  void note_standstill(const SlurmSnapshot& slurm);
   void kill_strays(const SlurmSnapshot& slurm);
   std::vector<Lease> leases_now(const SlurmSnapshot& slurm);
   void prolong(const std::vector<Renewal>& renewals);

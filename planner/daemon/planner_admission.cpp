@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/core/error.hpp"
+#include "planner/core/schedule/move.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/printable.hpp"
@@ -100,8 +101,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   LiveJob& live = at->second;
   if (!fresh) count_out(live.job.uid);
   ++jobs_by_user_[slurm.uid];
-  // Slurm has requeued the job: nothing trained while it had no launcher.
-  if (!fresh && live.started < slurm.started) live.usage.stands = true;
+  const bool requeued = !fresh && live.started < slurm.started;  // nothing trained while it had no launcher
   const bool again = live.started >= slurm.started && (live.link != nullptr || live.pid == message.pid);
   if (live.link && live.link != link) {  // the same launcher's older one, or of the launcher that Slurm has replaced
     by_link_.erase(live.link.get());
@@ -119,6 +119,11 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   live.job.uid = slurm.uid;
   live.job.held = store_.held(slurm.id);
   if (fresh) live.usage = store_.training(slurm.id).value_or(TrainingUsage{});
+  // A movable job's base may have run on meanwhile, and its GPUs have stood.
+  const bool has_base = base_of(live.job) != 0 || !live.bases.empty();
+  if (!has_base && live.usage.until > 0 && slurm.started > live.usage.until) live.usage.restart(slurm.started);
+  else if (requeued) live.usage.stands = true;
+  live.stands = false;
   live.usage.report(live.job, clock_seconds());
   may_write(live, clock_seconds());
   // What was measured of a job is kept beside its record, so the record is written first.

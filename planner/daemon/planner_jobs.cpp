@@ -35,7 +35,7 @@ void Planner::status(JobId id, const ElasticJob& news) {
   take_profile(live);
   note_trial(live);
   const double now = clock_seconds();
-  live.usage.report(live.job, now);
+  if (!live.stands) live.usage.report(live.job, now);
   note_unfit_nodes(live, now);
   const bool changed = old.phase != news.phase || old.generation != news.generation || old.plan != news.plan ||
                        old.extensions != news.extensions || !(old.model == news.model);
@@ -279,6 +279,8 @@ std::int64_t Planner::reclaim(JobId id) {
   if (live.job.phase != JobPhase::running || live.open)
     throw Error(name + ": is being reconfigured; try again when its phase is running");
   if (!last_) throw Error(name + ": Slurm has not answered yet; try again");
+  if (is_suspended(live.job, *last_))
+    throw Error(name + ": Slurm has suspended it, its base or an extension of it; try again after `scontrol resume`");
   ElasticJob job = confirmed(live.job, *last_, settings_.max_gpus);
   if (job.extensions.empty()) throw Error(name + ": holds no extension");
   // Its launcher goes on with these in the same case.

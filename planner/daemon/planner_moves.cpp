@@ -80,6 +80,8 @@ std::int64_t Planner::migrate(JobId id, const MoveWish& wish) {
     throw Error(name + ": waits for a base of more GPUs, and moves there when Slurm grants it");
   if (live.bases.size() > 1) throw Error(name + ": still holds the base that it left; try again in a minute");
   if (!last_ || !site_) throw Error(name + ": Slurm has not answered yet; try again");
+  if (is_suspended(live.job, *last_))
+    throw Error(name + ": Slurm has suspended it, its base or an extension of it; try again after `scontrol resume`");
   const double now = clock_seconds();
   if (moves_within_hour(live, now) >= kMostMoves)
     throw Error(name + ": has been moved " + std::to_string(kMostMoves) + " times within an hour, which is the limit");
@@ -143,7 +145,7 @@ void Planner::start_smaller(PlanningInput& input, const std::map<std::string, do
   for (auto& [id, live] : jobs_) {
     const ElasticJob& job = live.job;
     if (live.base_waits == 0 || !live.link || live.open || job.held || job.phase != JobPhase::launching ||
-        !job.anchor.empty() || input.now < live.smaller_not_before)
+        !job.anchor.empty() || input.now < live.smaller_not_before || is_suspended(job, *last_))
       continue;
     const SlurmJob* const waits = last_->alive(live.base_waits);
     if (waits == nullptr || waits->uid != job.uid || submitted_of_base(waits->comment) != id ||

@@ -55,7 +55,7 @@ void Planner::plan_starts(const SlurmSnapshot& slurm) {
   for (auto& [id, live] : jobs_) {
     const ElasticJob& job = live.job;
     if (!live.link || live.open || live.start_planned || job.phase != JobPhase::launching) continue;
-    if (job.plan || job.model.layers <= 0) continue;
+    if (job.plan || job.model.layers <= 0 || is_suspended(job, slurm)) continue;
     const double begin = clock_seconds();
     if (begin >= until) {  // the others' turn comes when the loop has answered everybody else
       more_starts_ = loop_.after(kPause, go_on);

@@ -74,6 +74,16 @@ bool is_being_preempted(const ElasticJob& job, const SlurmSnapshot& slurm) {
 
 }  // namespace
 
+bool is_suspended(const ElasticJob& job, const SlurmSnapshot& slurm) {
+  const auto stands = [&](JobId id) {
+    const SlurmJob* const one = slurm.alive(id);
+    return one != nullptr && one->uid == job.uid && one->suspended;
+  };
+  if (stands(job.id) || stands(base_of(job))) return true;
+  return std::any_of(job.extensions.begin(), job.extensions.end(),
+                     [&](const Holding& held) { return stands(held.job); });
+}
+
 int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::string& node) {
   int sum = 0;
   for (const auto& [id, job] : slurm.jobs) {
@@ -182,7 +192,7 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
     const bool rests = live.not_before > slurm.time;
     if (!live.link || live.open || (rests && live.failed_to_shrink)) continue;
     ElasticJob job = confirmed(live.job, slurm, context.max_gpus);
-    if (job.anchor.empty() || is_being_preempted(job, slurm)) continue;
+    if (job.anchor.empty() || is_being_preempted(job, slurm) || is_suspended(job, slurm)) continue;
     const SlurmJob& anchor = *slurm.alive(id);
     if (NodeNames names = open.closed_to(live, job, anchor)) input.closed[id] = std::move(names);
     job.held =

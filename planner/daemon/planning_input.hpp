@@ -60,6 +60,10 @@ ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_
 // another's, as an extension's, are left to confirmed().
 ElasticJob with_unfit(ElasticJob job);
 
+// Whether Slurm has suspended the job, its base or an extension of it. It trains no step then, and where it is the job
+// or the base, nobody reads what it is sent.
+bool is_suspended(const ElasticJob& job, const SlurmSnapshot& slurm);
+
 // GPUs on `node` that Slurm has granted to new extensions of the job, or to a second base, since its open decision.
 int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::string& node);
 
@@ -70,7 +74,7 @@ int most_by_account(const ElasticJob& confirmed, const AccountLimits& limits, co
 std::string kept_type(const ElasticJob& job, const ClusterView& cluster);
 
 // A job is left out while its launcher is not connected, while it has an open decision, while Slurm
-// preempts it, and for a while after a failure. GPUs promised to an open growth count as taken.
+// preempts it or has suspended it, and for a while after a failure. GPUs promised to an open growth count as taken.
 // GPUs of an open shrink count as about to be idle.
 PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, Trigger trigger,
                          const PlanningContext& context);

@@ -46,6 +46,7 @@ struct SlurmJob {
   SlurmJobState state = SlurmJobState::pending;
   std::vector<Holding> holdings;  // running and completing
   bool preempted = false;         // still running, but Slurm has told it to leave
+  bool suspended = false;         // running, and Slurm has stopped its processes: none of them reads a message
   double submitted = 0;           // seconds since the epoch
   int wanted_gpus = 0;            // in total, as requested
   double started = 0;             // running, completing and ended: when; 0: never

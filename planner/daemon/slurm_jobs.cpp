@@ -100,6 +100,7 @@ SlurmJob convert_job(const slurm_job_info_t& job) {
   if (result.state != SlurmJobState::running && result.state != SlurmJobState::completing) return result;
   if (result.state == SlurmJobState::running && job.time_limit != INFINITE && job.time_limit != NO_VAL)
     result.ends = static_cast<double>(job.end_time);
+  result.suspended = (job.job_state & JOB_STATE_BASE) == JOB_SUSPENDED && result.state == SlurmJobState::running;
   result.preempted = job.preempt_time > 0 && job.preempt_time >= job.start_time;
   const auto nodes = expand_hosts(job.nodes);
   for (std::size_t i = 0; i < nodes.size() && i < job.gres_detail_cnt; ++i) {

@@ -29,6 +29,11 @@ void TrainingUsage::end(double now) {
   gpus = 0;
 }
 
+void TrainingUsage::restart(double started) {
+  gpus = 0;
+  until = started;
+}
+
 void Allocations::look(const SlurmSnapshot& slurm, const std::set<JobId>& elastic) {
   if (!read_) {
     for (const Store::Allocation& one : store_.open_allocations())
@@ -36,6 +41,14 @@ void Allocations::look(const SlurmSnapshot& slurm, const std::set<JobId>& elasti
     read_ = true;
   }
   for (const auto& [id, job] : slurm.jobs) {
+    if (job.state == SlurmJobState::pending) {
+      // Requeued. Slurm no longer tells when the run before ended.
+      const auto known = written_.find(id);
+      if (known == written_.end() || known->second.ended != 0) continue;
+      Written& before = known->second;
+      before.ended = slurm.time;
+      store_.save({id, before.anchor, before.uid, before.gpus, before.started, before.ended, false, before.base});
+    }
     if (job.started <= 0 || job.state == SlurmJobState::pending) continue;
     const JobId submitted = submitted_of_base(job.comment);
     const bool base = submitted != 0;
@@ -60,8 +73,11 @@ void Allocations::look(const SlurmSnapshot& slurm, const std::set<JobId>& elasti
     if (known != written_.end() && known->second.started == now.started)
       now.gpus = std::max(now.gpus, known->second.gpus);
     if (known != written_.end() && known->second == now) continue;
-    if (known != written_.end() && known->second.started != now.started && known->second.ended == 0)  // requeued
-      store_.save({id, anchor, job.uid, known->second.gpus, known->second.started, now.started, false, base});
+    if (known != written_.end() && known->second.started != now.started && known->second.ended == 0) {
+      // Requeued between two looks, or another user's job under a number that Slurm has given again.
+      const Written& before = known->second;
+      store_.save({id, before.anchor, before.uid, before.gpus, before.started, now.started, false, before.base});
+    }
     store_.save({id, now.anchor, now.uid, now.gpus, now.started, now.ended, true, base});
     written_[id] = now;
   }

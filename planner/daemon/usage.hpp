@@ -28,6 +28,8 @@ struct TrainingUsage {
   // A hand-off of the plan that runs has paused training for so long.
   void pause(double seconds, double now);
   void end(double now);
+  // The job has waited in Slurm's queue since `until`, without GPUs, and has been started again at `started`.
+  void restart(double started);
 
  private:
   void count(double now);

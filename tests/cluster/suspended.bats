@@ -41,6 +41,33 @@ no_step_twice() {
   goes_on_well
 }
 
+# bats test_tags=long:2
+@test "while a training is suspended nothing is proposed to it, and GPUs that become idle go to another elastic job" {
+  cast 2:8
+  wait_for 60 "it is known to the planner" eval 'espalier show job "$A" | grep -q Launcher=connected'
+  suspend
+  decisions() { espalier show decisions --job "$A" --limit 100 -o | grep -c '^DecisionId=' || true; }
+  sleep 3 # what was decided before the planner saw it
+  before=$(decisions)
+  finish near
+  finish far
+  wait_for 60 "the fillers end" eval '[ -z "$(squeue -h -n near,far)" ]'
+  sleep 15 # several polls
+  [ "$(decisions)" = "$before" ]
+  espalier explain "$A" | grep 'Slurm has suspended it'
+  rm -f "$BOX"/home/B.*
+  B=$(elastic B 2:8 -N1 -n1 -w n2 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 200 "B has been lent GPUs" eval '[ "$(gpus_of B)" -gt 2 ]'
+  [ "$(decisions)" = "$before" ]
+  as_user scancel "$B"
+  wait_for 60 "B has ended" job_over "$B"
+  resume
+  wait_for 200 "A grows" eval '[ "$(gpus_of A)" -gt 2 ]'
+  not_taken_for_hung
+  no_step_twice
+  goes_on_well
+}
+
 # bats test_tags=long:3
 @test "the GPUs that a suspended training was lent are free for others; resumed it goes on without them, loses no step, and grows again" {
   cast 2:4

@@ -1,6 +1,8 @@
 #include <doctest/doctest.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "planner/daemon/answers.hpp"
 #include "tests/unit/daemon_cases.hpp"
 
@@ -59,6 +61,48 @@ TEST_CASE("the launcher of a requeued job takes the place of the one before, who
   CHECK(daemon.planner->jobs().at(10).job.held);
   CHECK(daemon.planner->jobs().at(10).usage.trained == trained);
   CHECK(refusal(daemon, daemon.launcher(1000, 1)).find("already") != std::string::npos);
+}
+
+TEST_CASE("a job that Slurm has requeued is not charged for its time in the queue") {
+  Daemon daemon(true);
+  const auto seconds = [] {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  };
+  const auto first = daemon.launcher(1000, 1);
+  REQUIRE(daemon.until([&] { return first->got<wire::Registered>().has_value(); }));
+  ElasticJob trains = daemon.planner->jobs().at(10).job;
+  trains.phase = JobPhase::running;
+  first->says(wire::Status{trains});
+  bool restarted = false, seen = true;
+  SUBCASE("the planner sees it in the queue") {}
+  SUBCASE("the planner does not see it there") { seen = false; }
+  SUBCASE("the planner is restarted meanwhile") { restarted = true; }
+  SUBCASE("the planner is restarted meanwhile, and did not see it there") {
+    restarted = true;
+    seen = false;
+  }
+  if (seen) daemon.slurm_says([](SlurmSnapshot& slurm) { slurm.jobs.at(10).state = SlurmJobState::pending; });
+  std::exchange(first->on_closed, nullptr)("lost");
+  const TrainingUsage before = daemon.planner->jobs().at(10).usage;
+  if (restarted) {
+    daemon.gate.reset();
+    daemon.planner.reset();
+    TrainingUsage kept = daemon.store.training(10).value();
+    CHECK(kept.gpus == (seen ? 0 : 2));
+  }
+  const double waits_from = seconds();
+  while (seconds() < waits_from + 0.4) daemon.pass(50);
+  const double starts = seconds();
+  daemon.slurm_state->change([&](SlurmSnapshot& slurm) {
+    slurm.jobs.at(10).state = SlurmJobState::running;
+    slurm.jobs.at(10).started = starts;
+  });
+  if (restarted) daemon.start(true);
+  const auto second = daemon.launcher(1000, 2);
+  REQUIRE(daemon.until([&] { return second->got<wire::Registered>().has_value(); }));
+  const TrainingUsage& after = daemon.planner->jobs().at(10).usage;
+  CHECK(after.paused == before.paused);
+  CHECK(after.trained - before.trained < 0.2);  // it stood for 0.4 s on two GPUs
 }
 
 TEST_CASE("what comes before registration, or about another job, is refused") {

@@ -212,6 +212,66 @@ TEST_CASE("a job whose growth has failed is planned as held; one whose shrink ha
   CHECK(planned().empty());
 }
 
+TEST_CASE("a job is not planned while Slurm has suspended it, its base or an extension of it") {
+  SlurmSnapshot slurm;
+  slurm.cluster.nodes = {node("n1", 4), node("n2", 4)};
+  run_job(slurm, slurm_job(10, 1000, {{10, "n1", {0}}}));
+  run_job(slurm, slurm_job(20, 1000, {{20, "n1", {1}}}, "espalier:ext:10:ab"));
+  run_job(slurm, slurm_job(11, 1000, {}));
+  run_job(slurm, slurm_job(12, 1000, {{12, "n2", {0}}}, "espalier:base:11:ab"));
+  std::map<JobId, LiveJob> jobs;
+  for (const JobId id : {10, 11}) {
+    jobs[id].job = job(id, id == 10 ? "n1" : "n2", {0});
+    jobs[id].job.uid = 1000;
+    jobs[id].link = std::make_shared<TestLink>(1000);
+  }
+  extend(jobs[10].job, 20, "n1", {1});
+  jobs[11].job.anchor = {{12, "n2", {0}}};
+  const auto planned = [&] {
+    std::vector<JobId> ids;
+    for (const ElasticJob& one : make_input(slurm, jobs, Trigger::timer, {64, "elastic", nullptr}).jobs)
+      ids.push_back(one.id);
+    return ids;
+  };
+  CHECK(planned() == std::vector<JobId>{10, 11});
+  for (const JobId id : {10, 20, 11, 12}) {
+    CAPTURE(id);
+    slurm.jobs[id].suspended = true;
+    CHECK(planned() == std::vector<JobId>{id == 10 || id == 20 ? JobId{11} : JobId{10}});
+    const JobView view = view_of(jobs[id == 10 || id == 20 ? 10 : 11]);
+    const auto reasons = growth_obstacles(view, jobs, &slurm, nullptr, {}, 0);
+    CHECK(std::find(reasons.begin(), reasons.end(),
+                    "Slurm has suspended it, its base or an extension of it; `scontrol resume` lets it go on") !=
+          reasons.end());
+    slurm.jobs[id].suspended = false;
+  }
+}
+
+TEST_CASE("while Slurm has a job suspended nothing is taken back from it, and its time does not count") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  ElasticJob trains = daemon.planner->jobs().at(10).job;
+  trains.phase = JobPhase::running;
+  link->says(wire::Status{trains});
+  CHECK(daemon.planner->jobs().at(10).usage.gpus == 2);
+  daemon.slurm_says([](SlurmSnapshot& slurm) { slurm.jobs.at(10).suspended = true; });
+  CHECK(daemon.planner->jobs().at(10).usage.gpus == 0);
+  CHECK(daemon.store.training(10)->gpus == 0);
+  link->says(wire::Status{trains});  // was on its way
+  CHECK(daemon.planner->jobs().at(10).usage.gpus == 0);
+  const double trained = daemon.planner->jobs().at(10).usage.trained;
+  daemon.pass(300);
+  CHECK(daemon.planner->jobs().at(10).usage.trained == trained);
+  CHECK_THROWS_WITH_AS(daemon.planner->reclaim(10), doctest::Contains("suspended"), Error);
+  daemon.slurm_says([](SlurmSnapshot& slurm) { slurm.jobs.at(10).suspended = false; });
+  CHECK(daemon.planner->jobs().at(10).usage.gpus == 2);
+  CHECK(daemon.planner->jobs().at(10).usage.trained == trained);
+  daemon.pass(50);
+  link->says(wire::Status{trains});
+  CHECK(daemon.planner->jobs().at(10).usage.trained > trained);
+}
+
 TEST_CASE("extensions are told from basic demands by their comment and partition, whoever's they are") {
   SlurmSnapshot slurm;
   slurm.cluster.nodes = {node("n1", 4)};

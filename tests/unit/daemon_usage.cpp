@@ -123,14 +123,35 @@ TEST_CASE("allocations are written down with Slurm's own times") {
   CHECK(found[2].gpus == 3);
   CHECK(found[2].exact);
   CHECK(store.open_allocations().size() == 1);
-  // Requeued: Slurm tells of the new run only.
+  // Requeued: Slurm tells of the new run only, and does not tell when the run before ended.
+  const SlurmJob runs = slurm.jobs[10];
+  slurm.jobs[10].state = SlurmJobState::pending;
+  slurm.jobs[10].holdings.clear();
+  slurm.jobs[10].started = 0;
+  for (slurm.time = 120; slurm.time < 200; slurm.time += 20) allocations.look(slurm, {10});
+  found = store.allocations(10);
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].ended == 120);
+  CHECK_FALSE(found[0].exact);
+  slurm.jobs[10] = runs;
   slurm.jobs[10].started = 200;
   allocations.look(slurm, {10});
   found = store.allocations(10);
   REQUIRE(found.size() == 4);
-  CHECK(found[0].ended == 200);
-  CHECK_FALSE(found[0].exact);
+  CHECK(found[0].ended == 120);
   CHECK(found[3].started == 200);
+  CHECK(found[3].ended == 0);
+  // Between two looks.
+  slurm.jobs[20].state = SlurmJobState::running;
+  slurm.jobs[20].started = 210;
+  slurm.jobs[20].ended = 0;
+  allocations.look(slurm, {10});
+  slurm.jobs[20].started = 230;
+  allocations.look(slurm, {10});
+  found = store.allocations(10);
+  REQUIRE(found.size() == 6);
+  CHECK(found[4].ended == 230);
+  CHECK_FALSE(found[4].exact);
   // It ends while no planner runs, and Slurm forgets it.
   Allocations restarted(store);
   slurm.jobs.clear();
