@@ -33,6 +33,12 @@ bool ClosedNodes::reserved(const std::string& node, const std::string& own) cons
                      [&](const Reservation* one) { return mine == slurm_.reservations.end() || one != &mine->second; });
 }
 
+bool ClosedNodes::kept_for_others(const std::string& node, uid_t user) const {
+  const auto found = slurm_.owners.find(node);
+  return found != slurm_.owners.end() &&
+         std::any_of(found->second.begin(), found->second.end(), [&](uid_t owner) { return owner != user; });
+}
+
 NodeNames ClosedNodes::to(const SlurmJob& anchor, const NodeChoice& choice) {
   static const std::string kNoConstraint;
   const std::string& own_constraint = choice.movable ? kNoConstraint : anchor.features;
@@ -44,8 +50,9 @@ NodeNames ClosedNodes::to(const SlurmJob& anchor, const NodeChoice& choice) {
     if (!choice.type.empty() && type != choice.type) return false;
     return choice.types.empty() || std::find(choice.types.begin(), choice.types.end(), type) != choice.types.end();
   };
-  std::array<std::string, 6> key{constraint, reservation, "", "", "", types};
-  if (!shares_.empty()) key = {constraint, reservation, anchor.account, anchor.qos, anchor.partition, types};
+  const std::string user = slurm_.owners.empty() ? "" : std::to_string(anchor.uid);
+  std::array<std::string, 7> key{constraint, reservation, "", "", "", types, user};
+  if (!shares_.empty()) key = {constraint, reservation, anchor.account, anchor.qos, anchor.partition, types, user};
   const auto [at, fresh] = known_.try_emplace(std::move(key));
   if (!fresh) return at->second;
   const auto own = slurm_.reservations.find(reservation);
@@ -56,8 +63,8 @@ NodeNames ClosedNodes::to(const SlurmJob& anchor, const NodeChoice& choice) {
     const auto features = slurm_.features.find(node.name);
     const bool fits = may_be_on(constraint, features == slurm_.features.end() ? kNone : features->second);
     if (!fits || (limited && !own->second.nodes.contains(node.name)) || reserved(node.name, reservation) ||
-        !allowed(node.gpu_type) || kept_.contains(node.name) || !node.unhealthy.empty() ||
-        shares_.keeper(node.name, anchor) != nullptr)
+        kept_for_others(node.name, anchor.uid) || !allowed(node.gpu_type) || kept_.contains(node.name) ||
+        !node.unhealthy.empty() || shares_.keeper(node.name, anchor) != nullptr)
       closed.push_back(node.name);
   }
   if (!closed.empty()) at->second = std::make_shared<const std::vector<std::string>>(std::move(closed));

@@ -37,6 +37,7 @@ class ClosedNodes {
 
   // Nodes where extensions of `anchor` are not asked for:
   // - They lack the features, or are not in the reservation, that extensions of this job ask for.
+  // - Slurm keeps them for jobs of another user.
   // - A reservation that extensions are not in has the whole node, now or before a lease would end.
   // - A job waits for the node whose QOS may not preempt extensions. Slurm would not take them back for it.
   // - A rule of [share] keeps it for others.
@@ -51,6 +52,7 @@ class ClosedNodes {
 
  private:
   bool reserved(const std::string& node, const std::string& own) const;
+  bool kept_for_others(const std::string& node, uid_t user) const;
 
   const SlurmSnapshot& slurm_;
   const ExtensionRules rules_;
@@ -58,8 +60,8 @@ class ClosedNodes {
   std::map<std::string, std::vector<const Reservation*>> reservations_;  // whole nodes, by node
   ShareNodes shares_;
   // By what extensions of a job ask for, and what rules look at: constraint, reservation, account, QOS, partition,
-  // types.
-  std::map<std::array<std::string, 6>, NodeNames> known_;
+  // types, and the user where Slurm keeps nodes for users.
+  std::map<std::array<std::string, 7>, NodeNames> known_;
 };
 
 // Why no extension of `anchor` is asked for on any node; empty: there is no such reason.

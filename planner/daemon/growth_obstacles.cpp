@@ -46,9 +46,11 @@ std::vector<std::string> health_sentences(const ClusterView& cluster, std::vecto
 
 std::string closed_sentence(const std::vector<std::string>& names, const std::map<std::string, std::string>& kept) {
   std::string text = "its extensions cannot be on " + fold_hosts(names) + ": ";
-  if (kept.empty()) return text + "these lack its constraint, or a reservation is in the way";
+  if (kept.empty())
+    return text + "these lack its constraint, a reservation is in the way, or Slurm keeps them for another user's jobs";
   return text + "a job of QOS " + kept.begin()->second + ", which may not preempt extensions, waits for " +
-         (kept.size() < names.size() ? "some of these, the others lack its constraint or a reservation is in the way"
+         (kept.size() < names.size() ? "some of these; the others lack its constraint, a reservation is in the way, or "
+                                       "Slurm keeps them for another user's jobs"
                                      : "these");
 }
 

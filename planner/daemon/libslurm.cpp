@@ -278,6 +278,7 @@ class LibSlurm final : public Slurm {
       tiers_[record.name] = record.priority_tier;
       if (record.name != partition_) continue;
       extensions_open_ = record.state_up == PARTITION_UP;
+      extensions_alone_ = (record.flags & PART_FLAG_EXCLUSIVE_USER) != 0;
       preemption_.partition_mode =
           preempt_mode_text(record.preempt_mode == NO_VAL16 ? cluster_mode_ : record.preempt_mode);
     }
@@ -297,6 +298,7 @@ class LibSlurm final : public Slurm {
     partitions_.all = std::move(names);
     gpu_types_.clear();
     features_.clear();
+    node_owners_.clear();
     const auto& for_extensions = partitions_.by_partition[partition_];
     for (std::uint32_t i = 0; i < nodes->record_count; ++i) {
       const node_info_t& record = nodes->node_array[i];
@@ -305,6 +307,7 @@ class LibSlurm final : public Slurm {
       view.usable = view.usable && extensions_open_ && for_extensions.contains(view.name);
       result.features[view.name] = active_features(record);
       features_[view.name] = available_features(record);
+      if (const auto owner = owner_of(record)) node_owners_[view.name] = *owner;
       gpu_types_[view.name] = gpu_types(record.gres == nullptr ? "" : record.gres);
       result.cluster.nodes.push_back(std::move(view));
     }
@@ -324,10 +327,27 @@ class LibSlurm final : public Slurm {
     return false;
   }
 
+  // Returns the nodes that Slurm keeps from the waiting jobs of other users. Where its partition has ExclusiveUser=YES
+  // an extension, too, makes a node its user's, and Slurm preempts nothing on nodes of others: the planner is to take
+  // that extension back for them.
+  std::map<std::string, uid_t> note_owners(const job_info_msg_t& jobs, SlurmSnapshot& result) const {
+    for (const auto& [node, owner] : node_owners_) result.owners[node] = {owner};
+    if (!extensions_alone_) return node_owners_;
+    std::map<std::string, std::set<uid_t>> others;  // than extensions
+    for (std::uint32_t i = 0; i < jobs.record_count; ++i) {
+      const slurm_job_info_t& record = jobs.job_array[i];
+      add_user(record, result.owners);
+      if (record.partition == nullptr || record.partition != partition_) add_user(record, others);
+    }
+    auto owners = node_owners_;
+    std::erase_if(owners, [&](const auto& one) { return !others[one.first].contains(one.second); });
+    return owners;
+  }
+
   void load_jobs(SlurmSnapshot& result) {
     Owned<job_info_msg_t, slurm_free_job_info_msg> jobs;
     if (slurm_load_jobs(0, &jobs.message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) fail("jobs");
-    NodesForJobs places(partitions_, gpu_types_, features_, reservations_);
+    NodesForJobs places(partitions_, gpu_types_, features_, reservations_, note_owners(*jobs.message, result));
     RunningTasks running;
     for (std::uint32_t i = 0; i < jobs->record_count; ++i) count_running(jobs->job_array[i], running);
     for (std::uint32_t i = 0; i < jobs->record_count; ++i) {
@@ -372,6 +392,8 @@ class LibSlurm final : public Slurm {
   std::map<uid_t, std::string> user_names_;
   double topology_time_ = 0;
   bool extensions_open_ = true;
+  bool extensions_alone_ = false;             // on a node with no other user's job
+  std::map<std::string, uid_t> node_owners_;  // by node, where Slurm keeps it for one user
   SwitchPaths switches_;
   std::map<std::string, Reservation> reservations_;
   PartitionNodes partitions_;

@@ -78,9 +78,13 @@ struct SlurmSnapshot {
   ClusterView cluster;
   std::map<std::string, std::set<std::string>> features;    // active ones, by node
   std::map<std::string, std::set<std::string>> partitions;  // their nodes, by name
-  std::map<std::string, Reservation> reservations;          // by name; up to a minute old
-  std::shared_ptr<const FairShares> shares;                 // up to a minute old; null: the site has no accounting
-  PreemptionRule preemption;                                // of extensions; up to a minute old
+  // By node: the users of whom each keeps the extensions of all others away. One is the user to whom Slurm has given
+  // the node (ExclusiveUser=YES of a partition, --exclusive=user). Where the partition of extensions has
+  // ExclusiveUser=YES, they are all users who have a job there.
+  std::map<std::string, std::set<uid_t>> owners;
+  std::map<std::string, Reservation> reservations;  // by name; up to a minute old
+  std::shared_ptr<const FairShares> shares;         // up to a minute old; null: the site has no accounting
+  PreemptionRule preemption;                        // of extensions; up to a minute old
   std::vector<JobId> limited;  // for each limit of several jobs that jobs wait for: the one with the highest priority
   std::string extensions_qos;  // of the partition of extensions: they count in it as in their own; empty: none
   Accounts accounts;           // only while one of them waits for an account's; up to a minute old

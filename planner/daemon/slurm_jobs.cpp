@@ -114,6 +114,12 @@ SlurmJob convert_job(const slurm_job_info_t& job) {
   return result;
 }
 
+void add_user(const slurm_job_info_t& job, std::map<std::string, std::set<uid_t>>& users) {
+  const SlurmJobState state = state_of(job.job_state);
+  if (state != SlurmJobState::running && state != SlurmJobState::completing) return;
+  for (const std::string& node : expand_hosts(job.nodes)) users[node].insert(job.user_id);
+}
+
 bool waits_for_gpus(const slurm_job_info_t& job, double now) {
   if ((job.job_state & JOB_STATE_BASE) != JOB_PENDING || job.priority == 0 || runs_at_sibling(job)) return false;
   if (static_cast<double>(job.eligible_time) > now) return false;  // e.g. --begin
@@ -138,8 +144,13 @@ std::string preempt_mode_text(std::uint16_t mode) {
 }
 
 NodesForJobs::NodesForJobs(const PartitionNodes& partitions, const Sets& types, const Sets& features,
-                           const std::map<std::string, Reservation>& reservations)
-    : partitions_(partitions), types_(types), reservations_(reservations), everywhere_{partitions.all, {}} {
+                           const std::map<std::string, Reservation>& reservations, std::map<std::string, uid_t> owners)
+    : partitions_(partitions),
+      types_(types),
+      reservations_(reservations),
+      owners_(std::move(owners)),
+      everywhere_{partitions.all, {}} {
+  for (const auto& [node, owner] : owners_) owning_.insert(owner);
   for (const auto& [node, those] : features) by_features_[those].insert(node);
 }
 
@@ -164,25 +175,46 @@ const NodesForJobs::Answer& NodesForJobs::of_partitions(const slurm_job_info_t& 
   return at->second;
 }
 
+bool NodesForJobs::is_kept_from(uid_t user, const std::string& node) const {
+  const auto owned = owners_.find(node);
+  return owned != owners_.end() && owned->second != user;
+}
+
 std::optional<NodeList> NodesForJobs::without(const slurm_job_info_t& job, const std::vector<std::string>& excluded) {
   const Answer& asked = find(job);
-  if (excluded.empty()) return asked.list;
   // Each job may exclude other nodes, so that these lists are shared by nobody.
+  if (!excluded.empty()) return narrowed(job, asked, excluded);
+  if (owners_.empty()) return asked.list;
+  const uid_t user = job.user_id;
+  const std::pair key(&asked, owning_.contains(user) ? std::optional(user) : std::nullopt);
+  const auto at = known_open_.find(key);
+  return at != known_open_.end() ? at->second : known_open_[key] = narrowed(job, asked, excluded);
+}
+
+std::optional<NodeList> NodesForJobs::narrowed(const slurm_job_info_t& job, const Answer& asked,
+                                               const std::vector<std::string>& excluded) {
   const Answer* of = &asked;
   if (named_ + of->nodes.size() > kMostNames) return asked.list;
+  const std::set<std::string> left_out(excluded.begin(), excluded.end());
   const auto rest = [&] {
-    std::set<std::string> nodes = of->nodes;
-    for (const std::string& name : excluded) nodes.erase(name);
+    std::vector<std::string> nodes;
+    auto owned = owners_.begin();  // sorted, as the nodes are
+    for (const std::string& node : of->nodes) {
+      while (owned != owners_.end() && owned->first < node) ++owned;
+      const bool kept = owned != owners_.end() && owned->first == node && owned->second != job.user_id;
+      if (!kept && !left_out.contains(node)) nodes.push_back(node);
+    }
     return nodes;
   };
-  std::set<std::string> nodes = rest();
+  std::vector<std::string> nodes = rest();
   if (nodes.empty()) {  // what it asks for was understood more narrowly than Slurm does
     of = &of_partitions(job);
     nodes = rest();
   }
   if (nodes.empty()) return std::nullopt;
+  if (nodes.size() == of->nodes.size()) return of->list;
   named_ += nodes.size();
-  return answer(std::move(nodes)).list;
+  return NodeList(std::move(nodes));
 }
 
 const NodesForJobs::Answer& NodesForJobs::find(const slurm_job_info_t& job) {
@@ -260,6 +292,8 @@ std::optional<WaitingJob> convert_waiting(const slurm_job_info_t& job, NodesForJ
   }
   const std::optional<NodeList> allowed = nodes.without(job, excluded);
   if (!allowed && required.empty()) return std::nullopt;
+  const auto kept = [&](const std::string& node) { return nodes.is_kept_from(job.user_id, node); };
+  if (std::any_of(required.begin(), required.end(), kept)) return std::nullopt;
   if (!required.empty() && static_cast<int>(required.size()) >= waiting.nodes) {
     std::sort(required.begin(), required.end());
     waiting.only_nodes = std::move(required);

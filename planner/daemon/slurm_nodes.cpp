@@ -72,6 +72,10 @@ NodeView convert_node(const node_info_t& node, const SwitchPaths& switches) {
   return view;
 }
 
+std::optional<uid_t> owner_of(const node_info_t& node) {
+  return node.owner == NO_VAL ? std::nullopt : std::optional<uid_t>(node.owner);
+}
+
 namespace {
 
 std::set<std::string> features_in(const char* text) {

@@ -3,6 +3,8 @@
 
 #include <slurm/slurm.h>
 
+#include <optional>
+
 #include "planner/core/topology/switch_paths.hpp"
 #include "planner/daemon/slurm.hpp"
 
@@ -15,6 +17,9 @@ NodeView convert_node(const node_info_t& node, const SwitchPaths& switches);
 // (lent_type), and as many indices as that type has idle GPUs are idle. Slices of GPUs are never idle. False: a text
 // cannot be read.
 bool read_gpus(const std::string& gres, const std::string& gres_used, NodeView& view);
+
+// The user for whose jobs alone Slurm keeps the node now; nullopt: it is open to all.
+std::optional<uid_t> owner_of(const node_info_t& node);
 
 // The features that the node has now, whatever others it could be given.
 std::set<std::string> active_features(const node_info_t& node);

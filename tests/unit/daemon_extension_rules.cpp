@@ -127,6 +127,33 @@ TEST_CASE("a reservation of others closes its whole nodes while a lease could ov
   CHECK(with(900, 2000, false).empty());
 }
 
+TEST_CASE("a node that Slurm keeps for one user is closed to the extensions of all others") {
+  SlurmSnapshot slurm = three_nodes();
+  ClosedNodes open(slurm, {});
+  CHECK(open.to(slurm_job(10, 1000, {})) == nullptr);
+  slurm.owners = {{"n1", {1001}}};
+  ClosedNodes nodes(slurm, {});
+  const auto closed_to = [&](uid_t uid) {
+    const NodeNames names = nodes.to(slurm_job(10, uid, {}));
+    return names ? *names : Names{};
+  };
+  CHECK(closed_to(1000) == Names{"n1"});
+  CHECK(closed_to(1001).empty());
+  // ExclusiveUser=YES of the partition of extensions: two users who share a node keep each other from it.
+  slurm.owners = {{"n1", {1001}}, {"n3", {1000, 1001}}};
+  CHECK(closed(slurm_job(10, 1000, {}), slurm) == Names{"n1", "n3"});
+  CHECK(closed(slurm_job(11, 1001, {}), slurm) == Names{"n3"});
+  LiveJob live;
+  live.job = job(10, "n2", {0});
+  run_job(slurm, slurm_job(10, 1000, {{10, "n2", {0}}}));
+  const auto reasons = growth_obstacles(view_of(live), {}, &slurm, nullptr, {}, 1000);
+  CHECK(std::any_of(reasons.begin(), reasons.end(), [](const std::string& one) {
+    return one ==
+           "its extensions cannot be on n[1,3]: these lack its constraint, a reservation is in the way, or Slurm keeps "
+           "them for another user's jobs";
+  }));
+}
+
 TEST_CASE("jobs with the same constraint share the list of closed nodes") {
   SlurmSnapshot slurm = three_nodes();
   SlurmJob one = slurm_job(10, 1000, {}), other = slurm_job(11, 1001, {});

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "planner/daemon/slurm_jobs.hpp"
+#include "planner/daemon/slurm_nodes.hpp"
 
 using namespace espalier;
 
@@ -203,6 +204,68 @@ TEST_CASE("nodes that a waiting job excludes") {
   CHECK_FALSE(convert_waiting(job.record, nodes, false, 1010));
   job.record.req_nodes = required.data();
   CHECK(convert_waiting(job.record, nodes, false, 1010)->only_nodes == std::vector<std::string>{"n2"});
+}
+
+TEST_CASE("nodes that Slurm keeps for one user are not counted for the waiting jobs of others") {
+  const PartitionNodes partitions{{{"main", {"n1", "n2"}}, {"small", {"n1"}}}, {"n1", "n2", "n3"}};
+  const NodesForJobs::Sets none;
+  const std::map<std::string, Reservation> reservations;
+  NodesForJobs nodes(partitions, none, none, reservations, {{"n1", 1001}});
+  using Names = std::vector<std::string>;
+  Pending job;
+  const auto allowed = [&](uid_t uid) {
+    job.record.user_id = uid;
+    return convert_waiting(job.record, nodes, false, 1010);
+  };
+  REQUIRE(allowed(1000));
+  CHECK(allowed(1000)->only_nodes == Names{"n2"});
+  CHECK(allowed(1001)->only_nodes == Names{"n1", "n2"});
+  CHECK(allowed(1000)->only_nodes.identity() == allowed(1002)->only_nodes.identity());
+  std::string excluded = "n2", required = "n1", partition = "small";
+  job.record.exc_nodes = excluded.data();
+  CHECK_FALSE(allowed(1000));
+  CHECK(allowed(1001)->only_nodes == Names{"n1"});
+  job.record.exc_nodes = nullptr;
+  job.record.req_nodes = required.data();
+  CHECK_FALSE(allowed(1000));
+  CHECK(allowed(1001)->only_nodes == Names{"n1"});
+  job.record.req_nodes = nullptr;
+  job.record.partition = partition.data();
+  CHECK_FALSE(allowed(1000));  // never every node of the cluster
+  CHECK(allowed(1001)->only_nodes == Names{"n1"});
+}
+
+TEST_CASE("to whom Slurm has given a node, and who has jobs on it") {
+  node_info_t node{};
+  node.owner = NO_VAL;
+  CHECK_FALSE(owner_of(node));
+  node.owner = 1001;
+  CHECK(owner_of(node) == uid_t{1001});
+  Pending job;
+  std::string names = "n[1-2]";
+  job.record.nodes = names.data();
+  job.record.user_id = 1000;
+  std::map<std::string, std::set<uid_t>> users;
+  add_user(job.record, users);
+  CHECK(users.empty());
+  job.record.job_state = JOB_SUSPENDED;
+  add_user(job.record, users);
+  job.record.user_id = 1001;
+  job.record.job_state = JOB_COMPLETE | JOB_COMPLETING;
+  add_user(job.record, users);
+  job.record.user_id = 1002;
+  job.record.job_state = JOB_COMPLETE;
+  add_user(job.record, users);
+  CHECK(users == std::map<std::string, std::set<uid_t>>{{"n1", {1000, 1001}}, {"n2", {1000, 1001}}});
+}
+
+TEST_CASE("a suspended job is told from one that runs") {
+  Pending job;
+  job.record.job_state = JOB_RUNNING;
+  CHECK_FALSE(convert_job(job.record).suspended);
+  job.record.job_state = JOB_SUSPENDED;
+  CHECK(convert_job(job.record).suspended);
+  CHECK(convert_job(job.record).state == SlurmJobState::running);
 }
 
 TEST_CASE("what users write into their requests costs a bounded time, and the first requests are understood") {
