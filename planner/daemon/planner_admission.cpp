@@ -97,6 +97,12 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   asked.job = message.job;
   asked.job.uid = slurm.uid;
   check_gpus(asked, message.job);
+  // Slurm has given the number again before the planner saw that the other user's job was gone.
+  if (const auto other = jobs_.find(slurm.id); other != jobs_.end() && other->second.job.uid != slurm.uid) {
+    const auto old = other->second.link;
+    bye(slurm.id, -1);
+    if (old) old->close();
+  }
   const auto [at, fresh] = jobs_.try_emplace(slurm.id);
   LiveJob& live = at->second;
   if (!fresh) count_out(live.job.uid);
@@ -118,7 +124,7 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   live.job = message.job;
   live.job.uid = slurm.uid;
   live.job.held = store_.held(slurm.id);
-  if (fresh) live.usage = store_.training(slurm.id).value_or(TrainingUsage{});
+  if (fresh && store_.owner(slurm.id) == slurm.uid) live.usage = store_.training(slurm.id).value_or(TrainingUsage{});
   // A movable job's base may have run on meanwhile, and its GPUs have stood.
   const bool has_base = base_of(live.job) != 0 || !live.bases.empty();
   if (!has_base && live.usage.until > 0 && slurm.started > live.usage.until) live.usage.restart(slurm.started);

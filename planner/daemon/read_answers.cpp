@@ -62,7 +62,8 @@ Json ReadAnswers::described(JobId id, const Asked& asked) {
 std::string ReadAnswers::searched_lists(JobId id, const Json& job) {
   DecisionQuery latest;
   latest.job = id;
-  latest.limit = 64;  // the newest of them may be proposals that were given up
+  latest.uid = job.at("uid").get<std::uint32_t>();  // not what another user's job of the same number did
+  latest.limit = 64;                                // the newest of them may be proposals that were given up
   latest.bytes = kExplained;
   latest.candidates = false;
   for (const DecisionRecord& record : store_.decisions(latest).records) {
@@ -96,12 +97,13 @@ std::string ReadAnswers::explain(const Asked& asked) {
   Json list = Json::array();
   DecisionQuery latest;
   latest.job = id;
+  latest.uid = json["job"].at("uid").get<std::uint32_t>();  // not what another user's job of the same number did
   latest.limit = 5;
   latest.bytes = kExplained;
   for (const auto& record : store_.decisions(latest).records) list.push_back(describe_decision(record, true));
   json["decisions"] = std::move(list);  // newest first
   Json steps = Json::array();
-  for (const auto& t : store_.transitions(id, 20))
+  for (const auto& t : store_.transitions(id, 20, latest.uid))
     steps.push_back({{"time", t.time}, {"from", t.from}, {"event", t.event}, {"to", t.to}, {"decision", t.decision}});
   json["transitions"] = std::move(steps);
   return text_of(json);

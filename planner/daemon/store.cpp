@@ -141,7 +141,10 @@ void Store::save(const ElasticJob& job, double now) {
       .run();
   s_->add(owner, &Statements::Usage::job_bytes, -before);
   // Slurm has given the number again: what is there was measured of another user's job.
-  if (owner != job.uid && before > 0) s_->forget_measured(job.id);
+  if (owner != job.uid && before > 0) {
+    s_->forget_measured(job.id);
+    s_->forget_usage(job.id);
+  }
   s_->add(job.uid, &Statements::Usage::job_bytes, bytes);
   s_->written += text.size();
   trim();

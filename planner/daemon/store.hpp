@@ -43,6 +43,8 @@ class Store : public StoreReader {
 
   void add(const wire::Transition& transition, std::uint32_t uid = 0);
 
+  // Where the record was of another user's job, what was measured of that one and what it used is removed: Slurm has
+  // given the number again.
   void save(const ElasticJob& job, double now);
   void end(JobId job, int exit_code, double now);
   std::vector<JobId> open_jobs();  // not ended

@@ -98,11 +98,12 @@ std::vector<DecisionRecord> StoreReader::decisions(std::optional<JobId> job, int
   return decisions(query).records;
 }
 
-std::vector<wire::Transition> StoreReader::transitions(JobId job, int limit) {
-  auto query = db_->prepare(
-      "SELECT time, source, event, target, generation, decision FROM transitions WHERE job=? ORDER BY id DESC LIMIT ?");
+std::vector<wire::Transition> StoreReader::transitions(JobId job, int limit, std::optional<std::uint32_t> uid) {
+  auto query = db_->prepare(std::string("SELECT time, source, event, target, generation, decision FROM transitions ") +
+                            (uid ? "WHERE job=? AND uid=?" : "WHERE job=?") + " ORDER BY id DESC LIMIT ?");
   std::vector<wire::Transition> found;
-  query.bind(job, limit);
+  if (uid) query.bind(job, *uid, limit);
+  else query.bind(job, limit);
   while (query.step())
     found.push_back({job, query.real(0), query.text(1), query.text(2), query.text(3),
                      static_cast<int>(query.integer(4)), query.integer(5)});
@@ -114,6 +115,12 @@ std::optional<StoredJob> StoreReader::job(JobId id) {
   if (!query.bind(id).step()) return std::nullopt;
   return StoredJob{Json::parse(query.text(0)).get<ElasticJob>(), query.integer(1) != 0,
                    static_cast<int>(query.integer(2)), query.real(3)};
+}
+
+std::optional<std::uint32_t> StoreReader::owner(JobId id) {
+  auto query = db_->prepare("SELECT uid FROM jobs WHERE id=?");
+  if (!query.bind(id).step()) return std::nullopt;
+  return static_cast<std::uint32_t>(query.integer(0));
 }
 
 std::optional<Json> StoreReader::coefficients(JobId job) {

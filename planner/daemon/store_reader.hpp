@@ -60,8 +60,10 @@ class StoreReader {
   std::optional<DecisionRecord> decision(std::int64_t id);
   DecisionPage decisions(const DecisionQuery& query);
   std::vector<DecisionRecord> decisions(std::optional<JobId> job, int limit);  // newest first
-  std::vector<wire::Transition> transitions(JobId job, int limit);             // newest first
+  // Newest first; of jobs of `uid` only, if one is named. Slurm may give the number of a job again.
+  std::vector<wire::Transition> transitions(JobId job, int limit, std::optional<std::uint32_t> uid = std::nullopt);
   std::optional<StoredJob> job(JobId id);
+  std::optional<std::uint32_t> owner(JobId id);  // of its record
   std::optional<Json> coefficients(JobId job);
   std::optional<Json> scale(JobId job);
 

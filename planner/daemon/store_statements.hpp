@@ -49,6 +49,7 @@ struct Store::Statements {
   // Writes one of the two and counts it. Throws Error when the text is longer than a row may be.
   void save_measured(const char* table, std::int64_t Measured::*bytes, JobId job, const std::string& text);
   void forget_measured(JobId job);
+  void forget_usage(JobId job);
   std::int64_t knowledge_bytes(std::int64_t id);  // of a row; 0: there is none
   void forget_knowledge(std::uint32_t uid, std::int64_t id);
   // Each removes the user's oldest rows, at most `most`. False: there are none to remove.

@@ -11,6 +11,11 @@ void Store::save(const Allocation& one) {
       .run();
 }
 
+void Store::Statements::forget_usage(JobId job) {
+  db.prepare("DELETE FROM trainings WHERE job=?").bind(job).run();
+  db.prepare("DELETE FROM allocations WHERE anchor=?").bind(job).run();
+}
+
 void Store::save(JobId job, const TrainingUsage& usage) {
   s_->db.prepare("INSERT OR REPLACE INTO trainings(job, trained, paused, until, gpus) VALUES(?,?,?,?,?)")
       .bind(job, usage.trained, usage.paused, usage.until, usage.gpus)

@@ -105,6 +105,39 @@ TEST_CASE("a job that Slurm has requeued is not charged for its time in the queu
   CHECK(after.trained - before.trained < 0.2);  // it stood for 0.4 s on two GPUs
 }
 
+TEST_CASE("another user's job under a number that Slurm has given again has none of what the first one used") {
+  Daemon daemon(true);
+  const auto first = daemon.launcher(1000, 1);
+  REQUIRE(daemon.until([&] { return first->got<wire::Registered>().has_value(); }));
+  ElasticJob trains = daemon.planner->jobs().at(10).job;
+  trains.phase = JobPhase::running;
+  first->says(wire::Status{trains});
+  daemon.pass(100);
+  bool restarted = false;
+  SUBCASE("the planner runs on") {
+    daemon.slurm_state->change([](SlurmSnapshot& slurm) { slurm.jobs.at(10).uid = 1001; });
+  }
+  SUBCASE("the planner is restarted meanwhile") {
+    restarted = true;
+    std::exchange(first->on_closed, nullptr)("lost");
+    daemon.gate.reset();
+    daemon.planner.reset();
+    TrainingUsage used;
+    used.trained = 50;
+    daemon.store.save(10, used);
+    daemon.slurm_state->change([](SlurmSnapshot& slurm) { slurm.jobs.at(10).uid = 1001; });
+    daemon.start(true);
+  }
+  daemon.slurm_state->change([](SlurmSnapshot& slurm) { slurm.jobs.at(10).started += 200; });
+  const auto second = daemon.launcher(1001, 2);
+  REQUIRE(daemon.until([&] { return second->got<wire::Registered>().has_value(); }));
+  CHECK((restarted || first->closed));
+  CHECK(daemon.planner->jobs().at(10).job.uid == 1001);
+  CHECK(daemon.planner->jobs().at(10).usage.trained == 0);
+  CHECK(daemon.store.training(10)->trained == 0);
+  CHECK(daemon.planner->jobs_of(1000) == 0);
+}
+
 TEST_CASE("what comes before registration, or about another job, is refused") {
   Daemon daemon;
   const auto stranger = daemon.connect(1000);

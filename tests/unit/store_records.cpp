@@ -218,6 +218,36 @@ TEST_CASE("a store of the seventh schema loses its table of extensions, which no
   CHECK_FALSE(has_table());
 }
 
+TEST_CASE("a record of another user's job under the same number has none of what the job before used and did") {
+  const Folder folder;
+  Store store(folder.file("a.db"));
+  ElasticJob one = job(10, "n1", {0, 1});
+  one.uid = 1000;
+  store.save(one, 1);
+  TrainingUsage usage;
+  usage.trained = 50;
+  store.save(10, usage);
+  store.save({10, 10, 1000, 2, 50, 90, true});
+  store.save({20, 10, 1000, 2, 60, 90, true});
+  store.save({30, 11, 1000, 2, 60, 90, true});  // of another job
+  store.add(wire::Transition{10, 1, "running", "propose", "acquiring", 0, 1}, 1000);
+  store.save(one, 2);
+  CHECK(store.owner(10) == 1000u);
+  CHECK(store.training(10));
+  CHECK(store.allocations(10).size() == 2);
+  one.uid = 1001;
+  store.save(one, 3);
+  CHECK(store.owner(10) == 1001u);
+  CHECK_FALSE(store.owner(11));
+  CHECK_FALSE(store.training(10));
+  CHECK(store.allocations(10).empty());
+  CHECK(store.allocations(11).size() == 1);
+  store.add(wire::Transition{10, 2, "running", "propose", "leaving", 0, 2}, 1001);
+  CHECK(store.transitions(10, 5).size() == 2);
+  REQUIRE(store.transitions(10, 5, 1001).size() == 1);
+  CHECK(store.transitions(10, 5, 1001).front().to == "leaving");
+}
+
 TEST_CASE("what a job taught is read back as it was written, and once for each kind of job, user, GPUs and driver") {
   const Folder folder;
   Knowledge row = some_knowledge(1000, "{\"family\":\"gpt2\"}");
