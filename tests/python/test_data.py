@@ -1,5 +1,6 @@
 """Unit tests of the Python package: the order of the samples, and what a dataset draws at random. Run by
 tests/torchrt/python.bats."""
+import importlib.util
 import unittest
 import unittest.mock
 
@@ -28,12 +29,44 @@ class Order(unittest.TestCase):
         run = espalier.join(global_batch=12, steps=2)
         dataset = torch.utils.data.TensorDataset(torch.arange(24))
         loader = lambda **more: torch.utils.data.DataLoader(dataset, batch_sampler=espalier.Batches(run, dataset, **more))
-        for given in (loader(most=8), unittest.mock.Mock(batch_sampler=unittest.mock.Mock(batch_sampler=espalier.Batches(run, dataset, most=8)))):
-            with self.assertRaisesRegex(espalier.RunError, r"espalier.Batches\(most=8\) may give several batches a step"):
-                run.batches(given)
+        with self.assertRaisesRegex(espalier.RunError, r"espalier.Batches\(most=8\) may give several batches a step"):
+            run.batches(loader(most=8))
         model = torch.nn.Linear(3, 1)
         run.register(model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.1))
         self.assertEqual([len(batch[0]) for _, batch in run.batches(loader(most=12))], [12, 12])
+
+    def test_a_loader_whose_samples_are_not_those_of_the_steps_is_refused_in_words(self):
+        import espalier
+        import torch
+        run = espalier.join(global_batch=12, steps=2)
+        dataset = torch.utils.data.TensorDataset(torch.arange(24))
+        batches, loader = espalier.Batches(run, dataset), torch.utils.data.DataLoader
+        wrapped = unittest.mock.Mock(spec=["batch_sampler"], batch_sampler=unittest.mock.Mock(spec=["batch_sampler"], batch_sampler=batches))
+        for given, sampler in ((loader(dataset, batch_size=12, shuffle=True), "BatchSampler"), (loader(dataset, batch_size=12), "BatchSampler"), (wrapped, "Mock"),
+                               (loader(dataset, batch_size=None), "SequentialSampler")):
+            with self.assertRaisesRegex(espalier.RunError, f"batch_sampler is a {sampler}, .*batch_sampler=espalier.Batches"):
+                run.batches(given)
+        with self.assertRaisesRegex(espalier.RunError, "in_order=False gives a step the batch of another one"):
+            run.batches(loader(dataset, batch_sampler=batches, num_workers=2, in_order=False))
+        # The dataset takes the indices of a batch at once; and what is no DataLoader may give what it likes.
+        for given in (loader(dataset, sampler=batches, batch_size=None), [1, 2], "ab"):
+            run.batches(given)
+
+    @unittest.skipUnless(importlib.util.find_spec("accelerate"), "no accelerate")
+    def test_a_loader_that_accelerate_has_prepared_is_refused_also_on_one_process(self):
+        import espalier
+        import torch
+        from accelerate import Accelerator
+        from accelerate.data_loader import BatchSamplerShard, DataLoaderShard
+        run = espalier.join(global_batch=12, steps=2)
+        dataset = torch.utils.data.TensorDataset(torch.arange(24))
+        loader = torch.utils.data.DataLoader(dataset, batch_sampler=espalier.Batches(run, dataset))
+        alone = Accelerator(cpu=True).prepare(loader)
+        # As on two processes.
+        shard = DataLoaderShard(dataset, batch_sampler=BatchSamplerShard(loader.batch_sampler, num_processes=2, process_index=1))
+        for given in (alone, shard):
+            with self.assertRaisesRegex(espalier.RunError, "Accelerate has prepared this loader.*do not prepare it"):
+                run.batches(given)
 
 
 class Augmented(unittest.TestCase):

@@ -217,8 +217,9 @@ class Run:
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Tuple[int, Any]]:
         """steps(), each with what `loader` gives for it: a DataLoader whose batch_sampler is an espalier.Batches of this run.
-        It is asked for its first batch when the first step is known."""
-        _check_one_batch(loader, self.global_batch)
+        It is asked for its first batch when the first step is known. Raises RunError for a DataLoader with another one, and for one that Accelerate
+        has prepared. Anything else that gives batches is taken as it is."""
+        _check_loader(loader, self.global_batch)
         return Steps(self, loader)
 
     # ---- for loops that are not the script's own: what steps() is made of
@@ -288,16 +289,28 @@ def _check_not_imported_again() -> None:
                        '`if __name__ == "__main__":`, or let such processes be forked (DataLoader(multiprocessing_context="fork"))')
 
 
-def _check_one_batch(loader: Any, global_batch: int) -> None:
-    """Raises RunError where the loader gives several batches a step, on some number of processes: each would count as a step."""
-    sampler = loader
-    while getattr(sampler, "batch_sampler", None) is not None:  # libraries wrap one in another
-        sampler = sampler.batch_sampler
+def _check_loader(loader: Any, global_batch: int) -> None:
+    """Raises RunError where the loader would give other samples than those of the step, or several batches a step. What has no batch_sampler
+    is no DataLoader, and nothing is known of it."""
+    if not hasattr(loader, "batch_sampler"):
+        return
+    if any(kind.__module__.split(".")[0] == "accelerate" for kind in type(loader).__mro__):
+        # With several processes it gives each of them every so many batches. With one it would do, until the job grows.
+        raise RunError("run.batches(): Accelerate has prepared this loader, and divides its batches among the processes once more, so steps would "
+                       "not get their samples; do not prepare it: give run.batches() the DataLoader itself, and move its batches to the device")
     data = sys.modules.get("espalier.data")  # it needs torch; who has such a sampler has imported it
-    most = sampler.most if data is not None and isinstance(sampler, data.Batches) else 0
-    if 0 < most < global_batch:
-        raise RunError(f"run.batches(): espalier.Batches(most={most}) may give several batches a step, and this loop takes one; leave most= out, "
-                       f"or use `for step in run.steps(): for part in run.parts(step, {most}):` with espalier.Data")
+    sampler = loader.batch_sampler
+    if sampler is None:
+        sampler = getattr(loader, "sampler", None)  # batch_size=None: the dataset takes all indices of a batch at once
+    if data is None or not isinstance(sampler, data.Batches):
+        raise RunError(f"run.batches(): the loader's batch_sampler is a {type(sampler).__name__}, which knows neither steps nor slices, so samples would "
+                       "come several times or never; give DataLoader(dataset, batch_sampler=espalier.Batches(run, dataset)), or read an "
+                       "IterableDataset by espalier.Stream")
+    if not getattr(loader, "in_order", True) and getattr(loader, "num_workers", 0) > 1:
+        raise RunError("run.batches(): a DataLoader with in_order=False gives a step the batch of another one; leave in_order= out")
+    if 0 < sampler.most < global_batch:
+        raise RunError(f"run.batches(): espalier.Batches(most={sampler.most}) may give several batches a step, and this loop takes one; leave most= out, "
+                       f"or use `for step in run.steps(): for part in run.parts(step, {sampler.most}):` with espalier.Data")
 
 
 def _layouts_of(parallel: Any, unit: int) -> Optional[Layouts]:
