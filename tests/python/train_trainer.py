@@ -1,5 +1,6 @@
 """The tests' training with Hugging Face's Trainer, in double precision: writes what train.py writes.
 
+--mean-loss: a model that takes any arguments, and a subclass whose loss is the mean over a batch: 1 says so to the Trainer, 2 does not.
 --own: the name of a method that a subclass of the Trainer has instead of the Trainer's own. --items: a model that gets `num_items_in_batch` and divides by it, with labels of which some do not count.
 """
 import argparse
@@ -13,7 +14,7 @@ import espalier
 arguments = argparse.ArgumentParser()
 for name, kind, default in (("metrics", str, ""), ("steps", int, 400), ("batch", int, 24), ("pause", float, 0.05), ("most", int, 0),
                             ("snapshot", float, 1.0), ("items", int, 0), ("save", int, 0), ("out", str, ""), ("stop-at", int, 0),
-                            ("other-steps", int, 0), ("own", str, "")):
+                            ("other-steps", int, 0), ("own", str, ""), ("mean-loss", int, 0)):
     arguments.add_argument("--" + name, type=kind, default=default)
 options = arguments.parse_args()
 run = espalier.join(global_batch=options.batch, steps=options.steps, snapshot_seconds=options.snapshot, start_seconds=300)
@@ -54,6 +55,21 @@ class Counting(Model):
         return self.judge(x, labels, number, num_items_in_batch if self.training else (labels != -100).sum())
 
 
+class Open(Model):
+    """A Trainer gives it num_items_in_batch, of which it knows nothing."""
+
+    def forward(self, x, labels, number, **_):
+        return self.judge(x, labels, number, None)
+
+
+class MeanLoss(Trainer):
+    loss_is_scaled_for_ga = False if options.mean_loss == 1 else None
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        made = model(**inputs)
+        return (made["loss"], made) if return_outputs else made["loss"]
+
+
 class Writer(TrainerCallback):
     """Metrics and samples, as train.py writes them."""
 
@@ -81,10 +97,10 @@ class Writer(TrainerCallback):
                 lines.write(json.dumps({"step": state.global_step, **logs}) + "\n")
 
 
-model = (Counting if options.items else Model)()
+model = (Open if options.mean_loss else Counting if options.items else Model)()
 dataset = [{"x": x[i], "labels": y[i], "number": i} for i in range(len(x))]
 out = options.out or f"{options.metrics}.files"
-kind = type("Own", (Trainer,), {options.own: lambda self, *_: getattr(Trainer, options.own)(self)}) if options.own else Trainer
+kind = type("Own", (Trainer,), {options.own: lambda self, *_: getattr(Trainer, options.own)(self)}) if options.own else MeanLoss if options.mean_loss else Trainer
 trainer = kind(model, TrainingArguments(
     out, max_steps=options.other_steps or options.steps, per_device_train_batch_size=options.most or options.batch, learning_rate=1e-3, logging_steps=10,
     lr_scheduler_type="constant_with_warmup", warmup_steps=200,     use_cpu=True, ddp_backend="gloo", save_strategy="steps" if options.save else "no", save_steps=options.save or 500,

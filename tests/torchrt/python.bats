@@ -209,6 +209,16 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   done
 }
 
+# bats test_tags=long:2
+@test "Trainer: a subclass whose loss is the mean over a batch: three processes do what one does, whole or in parts of 3" {
+  need_accelerate
+  script=train_trainer.py
+  group 1 "$BATS_TEST_TMPDIR/one.jsonl" --mean-loss 1
+  group 3 "$BATS_TEST_TMPDIR/three.jsonl" --mean-loss 1
+  group 3 "$BATS_TEST_TMPDIR/parts.jsonl" --mean-loss 1 --most 3
+  for run in three parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
+}
+
 # bats test_tags=long:5
 @test "Trainer: a training that is started again goes on from the Trainer's own checkpoint" {
   need_accelerate
@@ -231,6 +241,7 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   refused "max_steps=41, and espalier.join() was told of 40 steps" --other-steps 41
   refused "Own.get_train_dataloader(), which would not be called; pass the dataset as train_dataset=" --own get_train_dataloader
   refused "Own._get_train_sampler(), which would not be called; pass the dataset as train_dataset=" --own _get_train_sampler
+  refused "MeanLoss.compute_loss(), whose loss may be the mean over a batch, or be divided by num_items_in_batch already; say which" --mean-loss 2
 }
 
 # bats test_tags=long:2

@@ -41,6 +41,8 @@ def attach(run: Run, trainer: Trainer) -> "ElasticCallback":
         "train_sampling_strategy by length": getattr(args, "train_sampling_strategy", "random") not in ("random", "sequential"),
         **{f"{type(trainer).__name__}.{name}(), which would not be called; pass the dataset as train_dataset=, in the order of its elements, and leave "
            "the method out": _is_own(trainer, name) for name in ("get_train_dataloader", "_get_train_sampler")},
+        f"{type(trainer).__name__}.compute_loss(), whose loss may be the mean over a batch, or be divided by num_items_in_batch already; say which, by the "
+        "Trainer's attribute loss_is_scaled_for_ga: False for a mean, True for one that is divided, as that of super().compute_loss()": _tells_no_scale(trainer),
     }
     for problem, there in problems.items():
         if there:
@@ -56,6 +58,13 @@ def _is_own(trainer: Trainer, name: str) -> bool:
     return getattr(getattr(trainer, name, None), "__func__", None) is not getattr(Trainer, name, None)
 
 
+def _tells_no_scale(trainer: Trainer) -> bool:
+    """Whether the Trainer takes the loss of a subclass for one that is divided by num_items_in_batch, and nobody has said that it is. A mean
+    would be summed over the parts of a step, whose number changes with the number of GPUs."""
+    counts = bool(trainer.model_accepts_loss_kwargs) or trainer.compute_loss_func is not None
+    return counts and _is_own(trainer, "compute_loss") and getattr(trainer, "loss_is_scaled_for_ga", None) is None
+
+
 class ElasticCallback(TrainerCallback):
     """What the run does in a Trainer's loop. Made by attach()."""
 
@@ -66,12 +75,14 @@ class ElasticCallback(TrainerCallback):
         self._seed = args.seed if args.data_seed is None else args.data_seed
         self._batches = Batches(run, self._seeded(trainer.train_dataset), most=args.per_device_train_batch_size, pass_steps=self._pass,
                                 shuffle=getattr(args, "train_sampling_strategy", "random") == "random", seed=self._seed)
-        args.gradient_accumulation_steps = len(self._batches.parts(1))
+        self._parts = self._batches.parts(1)  # of each step of this generation they have the same sizes
+        args.gradient_accumulation_steps = len(self._parts)
         args.ignore_data_skip = True  # samples have numbers: nothing needs to be read and thrown away
         self._part = 0          # which part of the step is being computed
         self._of_step = False   # a step is being computed, not an evaluation
         self._in_step = False   # begun, and its hand-over has not come yet
         self._unlogged = 0.0    # sum of the losses since the Trainer last logged
+        self._own_loss = _is_own(trainer, "compute_loss")
         self._training_step, self._compute_loss = trainer.training_step, trainer.compute_loss
         replaced = {"get_train_dataloader": self._loader, "training_step": self._weigh_step, "compute_loss": self._weigh_loss,
                     "get_total_train_batch_size": lambda _args: run.global_batch}
@@ -127,17 +138,17 @@ class ElasticCallback(TrainerCallback):
         """What the Trainer's loss of a part is multiplied by, so that the mean of all processes' sums of their parts is the
         mean over the global batch."""
         trainer, run = self._trainer, self._run
-        normalized = (trainer.model_accepts_loss_kwargs or trainer.compute_loss_func is not None) and items is not None
-        if normalized and trainer.args.average_tokens_across_devices:
-            return 1.0  # by the items of the global batch
-        slice_share = len(run.slice(1)) * run.world / run.global_batch
-        if normalized:
-            return slice_share  # by the items of the slice
-        parts = self._batches.parts(1)
-        share = len(parts[self._part]) * run.world / run.global_batch
-        scaled = getattr(trainer, "loss_is_scaled_for_ga", None)
-        divides = not scaled if scaled is not None else trainer.compute_loss_func is None
-        return share * len(parts) if divides else share
+        scaled, function = getattr(trainer, "loss_is_scaled_for_ga", None), trainer.compute_loss_func
+        counted = (trainer.model_accepts_loss_kwargs or function is not None) and items is not None
+        of_all = counted and trainer.args.average_tokens_across_devices  # Trainer.compute_loss() has multiplied by the number of processes
+        if scaled or (scaled is None and counted):
+            # By the items of the global batch, or by those of the slice.
+            return 1.0 if of_all else len(run.slice(1)) * run.world / run.global_batch
+        share = len(self._parts[self._part]) * run.world / run.global_batch  # the loss is the mean over the part
+        if scaled is False:
+            # training_step() divides it by the number of parts. What Trainer's own compute_loss() has multiplied a mean by is taken back.
+            return share * len(self._parts) / (run.world if of_all and not self._own_loss else 1)
+        return share * len(self._parts) if function is None else share
 
     # ---- the loop
 
