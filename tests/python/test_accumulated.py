@@ -40,6 +40,26 @@ def trained(control, every, until=12, path=None, checkpoint_every=0, rank=0, wor
     return model.weight.detach().clone(), first
 
 
+def in_parts(rank, world):
+    """The weights after steps in parts of one sample, whose optimizer makes a step in every third one."""
+    import torch
+    torch.manual_seed(1)
+    model = torch.nn.Linear(3, 1, bias=False).double()
+    ddp = torch.nn.parallel.DistributedDataParallel(model) if world > 1 else model
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    run = stand_in.join(stand_in.Control(), rank, world, global_batch=5, steps=9)
+    run.register(model=ddp, optimizer=optimizer)
+    numbers, losses = torch.arange(9 * 5 * 3, dtype=torch.float64).reshape(-1, 3).sin(), []
+    for step in run.steps():
+        for part in run.parts(step, 1):
+            run.backward(ddp(numbers[list(part)]).square().mean(), part)
+        if step % 3 == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+        losses.append(run.report())
+    return model.weight.flatten().tolist() + losses
+
+
 def on_two(rank, world, one):
     control = stand_in.Control([(3, "switch"), (3, "resume")])
     trained(control, 2, rank=rank, world=world, one=one)
@@ -60,6 +80,15 @@ class Accumulated(unittest.TestCase):
         import torch.distributed  # noqa: F401 for all that are forked
         self.assertEqual(stand_in.processes(2, on_two, False), [[4], [4]])
         self.assertEqual(stand_in.processes(2, on_two, True), [[4], [4]])  # the other has nothing to do
+
+    def test_gradients_of_earlier_steps_are_not_summed_once_more_over_the_processes(self):
+        import torch.distributed  # noqa: F401 for all that are forked
+        alone = in_parts(0, 1)
+        for world in (2, 3):
+            for found in stand_in.processes(world, in_parts):
+                self.assertIsInstance(found, list, found)
+                for one, other in zip(found, alone):
+                    self.assertAlmostEqual(one, other, 12)
 
     def test_a_training_that_is_started_again_loses_no_gradient(self):
         whole, _ = trained(stand_in.Control(), 2)

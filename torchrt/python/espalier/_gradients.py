@@ -44,6 +44,13 @@ class Averager:
         """Whether forward passes are exchanges too."""
         return bool(self._sharded) and self._world > 1
 
+    @property
+    def averages_again(self) -> bool:
+        """Whether what is exchanged in a step has the gradients of steps before in it, where the optimizer has not used them: DDP exchanges what a
+        parameter has gathered. FSDP2 exchanges the step's alone, and adds them to what is there. Beside DDP its gradients are averaged too, which
+        comes to the same, but not where a factor of the script's divides them."""
+        return bool(self._ddp) and all(_factor_of(part) is None for part in self._sharded)
+
     # Without annotations: DDP compares them with types, and here they would be texts.
     def _hook(self, group, bucket):  # type: ignore[no-untyped-def]
         buffer = bucket.buffer()
@@ -99,6 +106,11 @@ def _parameters_of(part: Any) -> Any:
     return part._get_fsdp_state()._fsdp_param_group
 
 
+def _factor_of(part: Any) -> Any:
+    """What the script has set for this part; None: the number of processes."""
+    return getattr(_parameters_of(part), "gradient_divide_factor", None)
+
+
 def _is_undivided(parameters: Any) -> bool:
     """Whether each of these parameters is whole in each process."""
     return parameters is not None and getattr(parameters.mesh_info, "shard_mesh_size", 1) == 1
@@ -132,12 +144,8 @@ class _ReduceScatter:
     def __init__(self, averager: Averager, part: Any) -> None:
         self._averager, self._part = averager, part
 
-    def _factor(self) -> Any:
-        """What the script has set for this part; None: the number of processes."""
-        return getattr(_parameters_of(self._part), "gradient_divide_factor", None)
-
     def allocate(self, size: Any, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
         return torch.empty(*size, dtype=dtype, device=device)
 
     def __call__(self, output_tensor: torch.Tensor, input_tensor: torch.Tensor, group: Any, op: Any, async_op: bool = False) -> Any:
-        return self._averager.reduce_scatter(output_tensor, input_tensor, group, op, async_op, self._factor())
+        return self._averager.reduce_scatter(output_tensor, input_tensor, group, op, async_op, _factor_of(self._part))

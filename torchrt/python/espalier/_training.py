@@ -163,9 +163,13 @@ class Training:
         self._measuring.optimizes(self._reported)
 
     def backward(self, loss: torch.Tensor, share: float, by: Optional[Callable[[Any], Any]]) -> None:
-        self.averager.weight = 1.0
         weighed = loss * share
         self.add_loss(weighed)
+        self.averager.weight = 1.0
+        if self.averager.averages_again:
+            # A mean, and not a sum: gradients of an earlier step, which the optimizer has not used yet, are the same in all processes, and stay so.
+            self.averager.weight = 1.0 / self._run.replicas
+            weighed = loss * (share * self._run.replicas)
         weighed.backward() if by is None else by(weighed)
 
     def add_loss(self, loss: Any) -> None:
