@@ -107,7 +107,38 @@ def told_after(control):
     return told
 
 
+def waits_for_an_evaluation(rank, world, led):
+    """Where rank 1 evaluates for longer than torch lets others wait: the steps that each has done, or why it has failed."""
+    import datetime
+    import torch
+    import torch.distributed.distributed_c10d as torchs
+    from espalier import _run
+    with unittest.mock.patch.object(torchs, "default_pg_timeout", datetime.timedelta(seconds=2)):
+        if led:
+            run = stand_in.join(stand_in.Control(), rank, world, global_batch=2, steps=3, unit=world)
+        else:
+            with unittest.mock.patch.dict(os.environ, RANK=str(rank), WORLD_SIZE=str(world)), unittest.mock.patch.object(_run, "_set_up_alone"):
+                run = _run.Run(2, 3, seed=0, checkpoint=None, checkpoint_every=0, checkpoint_minutes=0, snapshot_seconds=1, start_seconds=1, unit=world)
+        model = torch.nn.Linear(4, 1)
+        run.register(model=model, optimizer=torch.optim.SGD(model.parameters(), lr=0.01))
+        done = []
+        try:
+            for step in run.steps():
+                run.report(1.0)
+                done.append(step)
+                if step == 1 and rank == 1:
+                    time.sleep(5)
+        except RuntimeError as error:
+            return str(error)
+    return done
+
+
 class Script(unittest.TestCase):
+    def test_an_evaluation_may_take_longer_than_torchs_limit_where_a_launcher_says_what_hangs(self):
+        import torch.distributed  # noqa: F401 for all that are forked
+        self.assertEqual(stand_in.processes(2, waits_for_an_evaluation, True), [[1, 2, 3]] * 2)
+        self.assertIn("imed out", stand_in.processes(2, waits_for_an_evaluation, False)[0])
+
     def trained(self, run):
         import torch
         model = torch.nn.Linear(4, 1)

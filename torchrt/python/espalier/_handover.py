@@ -19,6 +19,7 @@ import torch.distributed as dist
 
 from . import _vault
 from ._forks import not_for_children
+from ._groups import patience
 from ._memory import SharedMemory, connect, peer_uid, private_map, receive_packet, send_packet, written_bytes
 from ._state import StateError
 
@@ -152,7 +153,7 @@ def spread(found: Optional[Found], nodes: Sequence[str], own: int, have: Sequenc
         step, fd = take(f"{offer}-{ranks[own_receiver]}")  # type: ignore[index]
         return Found(step, fd, True), None
     # Other processes do not take part: those of a replica's other places have other parts of the state.
-    meeting = dist.new_group(sorted(ranks[at] for at in [giver] + receivers), backend="gloo", use_local_synchronization=True)
+    meeting = dist.new_group(sorted(ranks[at] for at in [giver] + receivers), backend="gloo", use_local_synchronization=True, **patience(True))
     head = torch.zeros(2, dtype=torch.int64, device="cpu")
     if own == giver:
         assert found is not None

@@ -40,7 +40,7 @@ class Training:
         self._registered = registered = Registered(objects)
         self._named = bool(run.has_layouts)
         self._divided = self._named or registered.is_divided
-        self.groups = Groups(run.rank, run.world, bool(checkpoint) and every > 0 and (self._divided or run.unit > 1))
+        self.groups = Groups(run.rank, run.world, bool(checkpoint) and every > 0 and (self._divided or run.unit > 1), worker is not None)
         self._ending = Ending(worker, self.groups.release)
         registered.check(run.replicas)
         self._objects: Dict[str, Any] = dict(by_name(objects)) if self._named else {name: unwrapped(one) for name, one in objects.items()}
