@@ -168,6 +168,47 @@ class Meeting(unittest.TestCase):
             with self.assertRaisesRegex(OSError, f"rank 0 cannot listen at 127.0.0.7:{port}, where its generation meets: Address already in use"):
                 _meeting.open_store("127.0.0.7", port, 1, 60)
 
+    def joined(self, nodes, **environment):
+        """A process of a generation on these nodes, where names are in no file but the test's. The GLOO_SOCKET_IFNAME that it sets, or what it says."""
+        import espalier
+        import stand_in
+        names, real = {"own": "10.9.8.7", "debian": "127.0.1.1"}, socket.getaddrinfo
+        lookup = lambda host, *more, **named: real(names.get(host, host), *more, **named)
+        made = lambda batch, *_: unittest.mock.Mock(rank=1, generation=0, shares=[1] * len(nodes), unit=1, nodes=nodes)
+        with unittest.mock.patch.dict(os.environ, {"ESPALIER_LAUNCHER": "none:1", "MASTER_PORT": "9", **environment}), \
+                unittest.mock.patch.object(stand_in._run, "Worker", made), unittest.mock.patch.object(socket, "getaddrinfo", lookup):
+            if "GLOO_SOCKET_IFNAME" not in environment:
+                os.environ.pop("GLOO_SOCKET_IFNAME", None)
+            try:
+                espalier.join(global_batch=len(nodes), steps=1)
+            except espalier.RunError as error:
+                return str(error)
+            return os.environ.get("GLOO_SOCKET_IFNAME")
+
+    def test_between_nodes_gloo_uses_the_interface_of_the_network_in_which_rank_0_is_reached(self):
+        from espalier import _network
+        for interfaces, found in (([("lo", "127.0.0.1"), ("eth0", "192.0.2.9"), ("ib0", "10.9.8.7"), ("ib0", "fe80::1")], "ib0"),
+                                  ([("lo", "127.0.0.1"), ("lo", "10.9.8.7")], None),  # gloo would take the first address of lo
+                                  ([("eth0", "192.0.2.9")], None)):
+            with unittest.mock.patch.object(_network, "_addresses", lambda: interfaces), unittest.mock.patch.object(_network, "own_address", lambda: "10.9.8.7"):
+                self.assertEqual(self.joined(["a", "b"], MASTER_ADDR="own"), found)
+                self.assertEqual(self.joined(["a", "b"], MASTER_ADDR="own", GLOO_SOCKET_IFNAME="eth7"), "eth7")
+                self.assertIsNone(self.joined(["a", "a"], MASTER_ADDR="own"))
+
+    def test_this_nodes_interfaces_are_found_with_their_addresses(self):
+        from espalier import _network
+        self.assertIn(("lo", "127.0.0.1"), _network._addresses())
+        with unittest.mock.patch.dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT="9"):
+            self.assertEqual(_network.own_address(), "127.0.0.1")
+
+    def test_a_name_that_is_the_nodes_own_loopback_is_refused_in_words_where_there_are_other_nodes(self):
+        for name, address in (("debian", "127.0.1.1"), ("127.0.0.1", "127.0.0.1"), ("::1", "::1")):
+            said = self.joined(["a", "b", "a"], MASTER_ADDR=name)
+            self.assertIn(f"espalier.join(): MASTER_ADDR: {name} is {address} on this node, where none of the run's 2 nodes can reach another", said)
+            self.assertIn("set launch.network in espalier.toml to the network between the nodes", said)
+            self.assertIn("/etc/hosts", said)
+        self.assertIsNone(self.joined(["a", "a"], MASTER_ADDR="debian"))
+
 
 if __name__ == "__main__":
     unittest.main()

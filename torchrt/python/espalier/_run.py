@@ -9,6 +9,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, 
 
 from . import _forks
 from ._layouts import Layouts, Plan
+from ._network import use_between
 from ._random import seed_step
 from ._slices import count_of, even_shares, parts_of
 from ._steps import Steps
@@ -80,7 +81,7 @@ class Run:
         self._done = 0
         self._committed = False
         self._trainer: Any = None  # _training.Training: it needs torch
-        self._store = _store_of(self.world) if self._worker is not None and self.rank == 0 else None
+        self._store = None if self._worker is None else _meet(self._worker, self.world)
 
     # ---- who
 
@@ -329,17 +330,23 @@ def _layouts_of(parallel: Any, unit: int) -> Optional[Layouts]:
     return layouts
 
 
+def _meet(worker: Worker, world: int) -> Any:
+    """Before torch looks for the network of this node's name. Returns rank 0's store. Raises RunError."""
+    try:
+        use_between(worker.nodes)
+        return _store_of(world) if worker.rank == 0 else None
+    except OSError as error:
+        raise RunError(f"espalier.join(): {error}") from error
+
+
 def _store_of(world: int) -> Any:
-    """Rank 0's, before torch opens it where more can reach it. torchrun has opened its own. Raises RunError."""
+    """Rank 0's, before torch opens it where more can reach it. torchrun has opened its own. Raises OSError."""
     address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
     if world == 1 or "TORCHELASTIC_RUN_ID" in os.environ or not address or not port.isdigit():
         return None
     from ._meeting import open_store  # it needs torch, as the script does next
 
-    try:
-        return open_store(address, int(port), world, _MEETING_SECONDS)
-    except OSError as error:
-        raise RunError(f"espalier.join(): {error}") from error
+    return open_store(address, int(port), world, _MEETING_SECONDS)
 
 
 def _set_up_alone() -> None:

@@ -21,6 +21,7 @@ import torch
 
 from ._forks import not_for_children
 from ._keys import key_for, seal_of, tag_of
+from ._network import own_address
 from ._state import StateError, head_bytes, read_head
 
 _SECONDS = 600.0   # for memory to be there, and for each piece of it
@@ -30,15 +31,6 @@ _COUNT, _RANGE = struct.Struct("<I"), struct.Struct("<QQ")
 _MOST_RANGES = 1 << 20
 # Connections whose login has not ended. A login takes a millisecond and each process has one at a time, so more than some are not of this job.
 _MOST_STRANGERS = 256
-
-
-def own_address() -> str:
-    """Of this node, as other nodes reach it: from where it reaches rank 0's."""
-    master = (os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "9")))
-    family, kind, _, _, address = socket.getaddrinfo(*master, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind) as probe:
-        probe.connect(address)
-        return str(probe.getsockname()[0])
 
 
 def _receive(connection: socket.socket, into: Any) -> None:
