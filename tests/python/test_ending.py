@@ -196,6 +196,22 @@ class Words(unittest.TestCase):
         self.assertEqual(self.last_words(caught + "assert c.kinds()[-1] == 'step', c.kinds()\n"), ("TOLD done", 0))
         self.assertEqual(self.last_words(loop + "break\nassert c.kinds()[-1] == 'done'\n"), ("TOLD done", 0))
 
+    def test_a_loop_of_somebody_elses_that_an_exception_ends_is_told_as_that_of_the_script(self):
+        loop = "run.start()\nwhile run.done < 6:\n  step = run.begin()\n  t.step_of(model, optimizer, run)\n  if step == 3: {}\n  run.end()\n"
+        caught = lambda does: "try:\n" + "".join(f"  {line}\n" for line in loop.format(does).splitlines()) + "except ValueError: pass\n"
+        trains = "assert c.kinds()[-1] == 'step', c.kinds()\n"
+        fork = "import os\nif os.fork() == 0: sys.exit()\nos.wait()\n"
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c")
+            self.assertEqual(self.last_words(caught("raise ValueError") + trains + fork, path), ("TOLD done, TOLD step", 0), self.said)  # the second is the child's
+            self.assertIn(f"run.start(): the loop has ended after step 3 without run.finish(), so {path} was not written then; call run.finish()", self.said)
+        self.assertEqual(self.last_words("sys.excepthook = lambda *_: None\n" + loop.format("raise ValueError")), ("TOLD failed", 1))
+        # The training goes on in another generation; in a thread that trains still; and it has been told how it ended.
+        self.assertEqual(self.last_words(caught("c.left = True; raise ValueError") + trains), ("TOLD step", 0))
+        thread = "import threading, time\ndef work():\n" + "".join(f"  {line}\n" for line in loop.format("time.sleep(100)").splitlines())
+        self.assertEqual(self.last_words(thread + "threading.Thread(target=work, daemon=True).start()\nwhile c.steps() < 3: time.sleep(0.01)\n"), ("TOLD step", 0))
+        once = "run.finish()\nc.kinds = lambda: [sum(one['type'] == 'done' for one in c.told)]\n"
+        self.assertEqual(self.last_words(loop.format("pass") + once), ("TOLD 1", 0))
 
     def test_an_exception_that_nobody_caught_is_told_also_where_the_script_shows_exceptions_itself(self):
         loop = "sys.excepthook = lambda *_: None\nfor step in run.steps():\n  t.step_of(model, optimizer, run)\n  if step == 2: "

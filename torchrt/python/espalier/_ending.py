@@ -37,7 +37,7 @@ class Ending:
 
     def at_exit(self, step: int, unwritten: Optional[str], now: bool) -> None:
         """When the interpreter ends. Where nobody catches an exception, `failed` is told and no `done`; where the script goes on to its end,
-        the training has ended there. unwritten: a checkpoint that `break` would have written. now: it ends, and takes no more callbacks."""
+        the training has ended there. unwritten: what is said of a checkpoint that `break` would have written. now: it ends, and takes no more callbacks."""
         if now:
             self._last(step, unwritten)
         else:
@@ -57,8 +57,7 @@ class Ending:
             return
         if error is None or error is self._uncaught:
             if unwritten:
-                print(f"espalier: run.steps(): the loop was ended after step {step} by an exception, or in a way that looks like one, so "
-                      f"{unwritten} was not written then; where it was none, loop inside `with run.steps() as steps:`", file=sys.stderr, flush=True)
+                print(f"espalier: {unwritten}", file=sys.stderr, flush=True)
             self.done(step)
             return
         # The script has an excepthook of its own, so the worker's has not told it.

@@ -1,6 +1,7 @@
 """The training loop's side: which steps, which samples, and what happens between two steps."""
 from __future__ import annotations
 
+import atexit
 import os
 import socket
 import sys
@@ -80,6 +81,7 @@ class Run:
         self._objects: Dict[str, Any] = {}
         self._done = 0
         self._committed = False
+        self._over = False  # finish() or fail() has said how the training ends
         self._trainer: Any = None  # _training.Training: it needs torch
         self._store = None if self._worker is None else _meet(self._worker, self.world)
 
@@ -239,6 +241,7 @@ class Run:
         self._trainer = Training(self, self._worker, self._objects, self._checkpoint, self._every, self._minutes, self._snapshot_seconds)
         self._done = self._trainer.start(done)
         self._committed = True
+        atexit.register(self._ends, threading.current_thread(), os.getpid())
         return self._done
 
     def begin(self, weight: Optional[float] = None) -> int:
@@ -265,19 +268,35 @@ class Run:
 
     def finish(self) -> Optional[BaseException]:
         """After the last step, or where the training ends before it. Returns what has interrupted that, and is no error."""
+        training = self._training()
+        self._is_over()
         if self._done != self.total_steps:
-            return self._training().leave()  # type: ignore[no-any-return]
+            return training.leave()  # type: ignore[no-any-return]
         try:
-            self._training().finish(self._done)
+            training.finish(self._done)
             return None
         except BaseException:
             self.fail()  # the launcher hears of it also where the script has a sys.excepthook of its own
             raise
 
     def fail(self, at_exit: bool = False) -> None:
-        """Where an exception has ended the loop. at_exit: the interpreter ends now."""
+        """Where an exception has ended the loop. at_exit: the interpreter ends now. Who calls neither this nor finish() has ended the training where
+        the script ends."""
         if self._committed:
+            self._is_over(at_exit)
             self._training().fail(at_exit)
+
+    def _is_over(self, at_exit: bool = False) -> None:
+        self._over = True
+        if not at_exit:
+            atexit.unregister(self._ends)  # which keeps the model
+
+    def _ends(self, thread: threading.Thread, process: int) -> None:
+        """When the interpreter ends, and a loop of somebody else's has told nothing: it was left by an exception that the script has caught. The
+        launcher would take the end for a crash, and start the training again. thread, process: those that train; a child tells nothing."""
+        if not self._over and os.getpid() == process and (thread is threading.current_thread() or not thread.is_alive()):
+            self._over = True
+            self._training().fail(True, by_itself=True)
 
 
 def _check_not_imported_again() -> None:

@@ -329,7 +329,14 @@ class Training:
         """Steps that are done, and whether the state is that after them."""
         return (self._step, True) if self._reported else (self._step - 1, not self._measuring.optimizing)
 
-    def fail(self, at_exit: bool) -> None:
-        """Where an exception has ended the loop. at_exit: the interpreter ends now."""
+    def fail(self, at_exit: bool, by_itself: bool = False) -> None:
+        """Where an exception has ended the loop. at_exit: the interpreter ends now. by_itself: the loop was not that of run.steps(), and has not
+        told how it ended."""
         step = self._left_at()[0]
-        self._ending.at_exit(step, self.saving.path if self.saving.lacks(step) else None, at_exit)
+        unwritten = None
+        if self.saving.lacks(step):
+            unwritten = (f"run.start(): the loop has ended after step {step} without run.finish(), so {self.saving.path} was not written then; call "
+                         "run.finish() where it ends well" if by_itself else
+                         f"run.steps(): the loop was ended after step {step} by an exception, or in a way that looks like one, so "
+                         f"{self.saving.path} was not written then; where it was none, loop inside `with run.steps() as steps:`")
+        self._ending.at_exit(step, unwritten, at_exit)
