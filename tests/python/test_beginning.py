@@ -2,14 +2,15 @@
 import os
 import tempfile
 import unittest
+import unittest.mock
 
 import stand_in
 from test_ending import step_of, training
 
 
-def written(path):
+def written(path, global_batch=4):
     """A checkpoint after two steps of one process."""
-    run, model, optimizer = training(0, 1, path, stand_in.Control(), "plain")
+    run, model, optimizer = training(0, 1, path, stand_in.Control(), "plain", global_batch=global_batch)
     for step in run.steps():
         step_of(model, optimizer, run)
         if step == 2:
@@ -94,12 +95,30 @@ class Beginning(unittest.TestCase):
                 for found in self.both([there, elsewhere], kind):
                     self.assertIn("processes [0] of 2 find it, and the others do not; all must see the same file", found)
 
+    def test_a_checkpoint_of_another_global_batch_is_refused_in_words_and_one_that_says_none_is_not(self):
+        import torch.distributed.fsdp  # noqa: F401 for all that are forked
+        from espalier import _checkpoint
+        with tempfile.TemporaryDirectory() as folder:
+            one = os.path.join(folder, "one")
+            written(one, 2)  # two processes have steps of four samples
+            for kind in ("ddp", "fsdp"):
+                for found in self.both([one, one], kind):
+                    self.assertIn("is of a training with global_batch=2, and espalier.join() was told 4; the steps that are done would be other samples", found)
+                    self.assertIn("join with global_batch=2, or give this run a path of its own", found)
+            run, _, _ = training(0, 1, one, stand_in.Control(), "plain")
+            self.assertEqual(run.start(), 2)
+            # As versions before have written it.
+            real = _checkpoint.Packed
+            with unittest.mock.patch.object(_checkpoint, "Packed", lambda step, objects, note, *more: real(step, objects, None, *more)):
+                written(os.path.join(folder, "old"), 2)
+            self.assertEqual(self.both([os.path.join(folder, "old")] * 2), [2, 2])
+
     def test_processes_that_would_begin_at_different_steps_are_refused_in_words(self):
         with tempfile.TemporaryDirectory() as folder:
             one, other = os.path.join(folder, "one"), os.path.join(folder, "other")
             written(one)
             written(other)
-            run, model, optimizer = training(0, 1, other, stand_in.Control(), "plain")
+            run, model, optimizer = training(0, 1, other, stand_in.Control(), "plain", global_batch=4)
             for step in run.steps():
                 step_of(model, optimizer, run)
                 if step == 4:

@@ -24,7 +24,7 @@ def training(rank, world, path, control, kind="fsdp", device=None, **settings):
     elif kind == "ddp":
         model = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters())
-    run = stand_in.join(control, rank, world, global_batch=2 * world, steps=6, checkpoint=path, checkpoint_every=2, **settings)
+    run = stand_in.join(control, rank, world, **{"global_batch": 2 * world, "steps": 6, "checkpoint": path, "checkpoint_every": 2, **settings})
     run.register(model=model, optimizer=optimizer)
     return run, model, optimizer
 

@@ -20,7 +20,7 @@ import torch
 
 from ._alike import sample_of
 from ._memory import SharedMemory, private_map
-from ._state import Packed, StateError, apply, read
+from ._state import Packed, StateError, apply, head_of, read
 
 _PARTS, _STATE = b"ESPPARTS", b"ESPSTATE"
 _PIECE = 1 << 30  # bytes; some seconds of a slow disk
@@ -129,16 +129,17 @@ def _write_packed(path: str, packed: Packed, gets_on: "Callable[[], None]") -> N
 
 
 def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, divided: bool, maximum: "Callable[[Any], None]",
-          unit: int = 1, named: bool = False, gets_on: "Callable[[], None]" = lambda: None) -> None:
-    """All processes call it; maximum: see assemble(); gets_on: see _write_file(). Raises OSError: the checkpoint of before is still there. Each
+          unit: int = 1, named: bool = False, gets_on: "Callable[[], None]" = lambda: None, global_batch: int = 0) -> None:
+    """All processes call it; maximum: see assemble(); gets_on: see _write_file(); global_batch: see load(). Raises OSError: the checkpoint of before is still there. Each
     process whose own part could not be written says why, and the others raise Elsewhere."""
+    note = {"global_batch": global_batch}
     if not divided and unit == 1:
         if rank == 0:
             try:
                 before = _replaced(path)
             except OSError:
                 before = None  # its parts remain
-            _write_packed(path, Packed(step, objects), gets_on)
+            _write_packed(path, Packed(step, objects, note), gets_on)
             _remove_old(path, step, (), before)
         return
     before, mine, problem, again = None, None, None, -1
@@ -148,7 +149,7 @@ def write(path: str, step: int, objects: Dict[str, Any], rank: int, world: int, 
         again = int(before is not None and before["step"] == step and not before.get("again"))
         if divided or rank < unit:
             mine = _part(path, step, rank, again)
-            _write_packed(mine, Packed(step, objects, sample=sample_of(objects) if rank < unit else None), gets_on)
+            _write_packed(mine, Packed(step, objects, note, sample_of(objects) if rank < unit else None), gets_on)
     except OSError as error:
         problem = error
     told = torch.tensor([problem is not None, again == 0, again == 1], dtype=torch.uint8, device="cpu")
@@ -206,9 +207,9 @@ def _parts(path: str) -> "Optional[Dict[str, int]]":
 
 
 def load(path: str, objects: Dict[str, Any], divided: bool, place: int = 0, unit: int = 1, named: bool = False,
-         maximum: "Callable[[Any], None]" = lambda _: None) -> int:
-    """The step of the checkpoint, which is in the objects then. All processes call it; maximum: see assemble(). Raises OSError
-    and StateError."""
+         maximum: "Callable[[Any], None]" = lambda _: None, global_batch: int = 0) -> int:
+    """The step of the checkpoint, which is in the objects then. All processes call it; maximum: see assemble(). global_batch: samples of a step,
+    which say with the step's number which samples have been used; 0: nothing is known of them. Raises OSError and StateError."""
     origin, parts = f"the checkpoint {path}", _parts(path)
     if named != bool(parts and parts.get("named")):
         raise StateError(f"{origin}: is of a run {'without' if named else 'with'} layouts (espalier.join(parallel=[...])), and this run has "
@@ -227,12 +228,23 @@ def load(path: str, objects: Dict[str, Any], divided: bool, place: int = 0, unit
             from ._shards import Shelf, assemble
 
             shelves = [Shelf(fd) for fd in files]
+            _check_batch(shelves[0].head.note, global_batch, origin)
             step = shelves[0].head.step
             state = assemble(objects, shelves, maximum)[0]
         else:
-            step, state = read(private_map(files[0]), objects=objects)
+            memory = private_map(files[0])
+            _check_batch(head_of(memory).note, global_batch, origin)
+            step, state = read(memory, objects=objects)
     finally:
         for fd in files:
             os.close(fd)
     apply(objects, state, origin)
     return step
+
+
+def _check_batch(note: Any, global_batch: int, origin: str) -> None:
+    """note: of the checkpoint; an older one has none. Raises StateError."""
+    kept = note.get("global_batch") if isinstance(note, dict) else None
+    if kept and global_batch and kept != global_batch:
+        raise StateError(f"{origin}: is of a training with global_batch={kept}, and espalier.join() was told {global_batch}; the steps that are done would be "
+                         f"other samples, so some would come twice and some never; join with global_batch={kept}, or give this run a path of its own")

@@ -35,14 +35,14 @@ class Saving:
         """The step of the one that is there, which is in the objects then. All processes call it. Raises OSError and StateError."""
         run = self._run
         return _checkpoint.load(self.path, self._objects, divided, run.rank % run.unit, run.unit, bool(run.has_layouts),  # type: ignore[arg-type]
-                                largest_in(group))
+                                largest_in(group), run.global_batch)
 
     def write(self, step: int, divided: bool, largest: Callable[[Any], None]) -> None:
         """All processes call it. Raises OSError."""
         run = self._run
         self._due.written()
         _checkpoint.write(self.path, step, self._objects, run.rank, run.world, divided, largest, run.unit,  # type: ignore[arg-type]
-                          bool(run.has_layouts), run.progress)
+                          bool(run.has_layouts), run.progress, run.global_batch)
         self._written = step
 
     def is_due_after(self, step: int) -> bool:

@@ -14,7 +14,7 @@ import torch
 
 from ._alike import check_alike
 from ._named import Modules, Needs, Optimizers, Parts
-from ._state import Head, Part, Place, StateError, box_of, copies, head_bytes, is_divided, like, mapped, read_head, returned
+from ._state import Head, Part, Place, StateError, box_of, copies, head_of, is_divided, like, mapped, returned
 
 Box = Tuple[Tuple[int, ...], Tuple[int, ...]]  # start and shape
 
@@ -27,7 +27,7 @@ class Shelf:
     def __init__(self, fd: int, seal: bytes = b"") -> None:
         """The descriptor remains the caller's. seal: see read_head()."""
         self._map = mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_COPY)
-        self.head: Head = read_head(bytes(self._map[:head_bytes(self._map[:16])]), seal)
+        self.head: Head = head_of(self._map, seal)
 
     def fetch(self, wanted: "List[Tuple[int, torch.Tensor]]") -> None:
         """Fills each tensor (contiguous) with the bytes from an offset on."""

@@ -228,6 +228,11 @@ def read_head(head: bytes, seal: bytes = b"") -> Head:
     return Head(step, tree, note, _aligned(len(head)), *more[:1])
 
 
+def head_of(memory: Any, seal: bytes = b"") -> Head:
+    """See read_head()."""
+    return read_head(bytes(memory[:head_bytes(memory[:16])]), seal)
+
+
 def copies(one: Any) -> bool:
     """Whether load_state_dict() of a registered object copies into tensors that are on their device. Modules' and optimizers' do; other
     objects keep what they are given."""
@@ -263,7 +268,7 @@ def read(memory: Any, seal: bytes = b"", objects: "Optional[Dict[str, Any]]" = N
     """The step, and the state_dict of each object by name. The tensors look into `memory`, which the caller does not
     change afterwards; they are writable where it is. Each has its storage for itself, and is no view, which would keep another tensor of it.
     Those of `objects` that keep what they are given are on their devices. seal: see read_head()."""
-    head, places = read_head(bytes(memory[:head_bytes(memory[:16])]), seal), set()
+    head, places = head_of(memory, seal), set()
     kept = {name for name, one in (objects or {}).items() if not copies(one)}
 
     def there(value: Any) -> Any:
