@@ -1,6 +1,7 @@
 """Unit tests of the Python package: the order of the samples, and what a dataset draws at random. Run by
 tests/torchrt/python.bats."""
 import importlib.util
+import tempfile
 import unittest
 import unittest.mock
 
@@ -151,6 +152,62 @@ class Augmented(unittest.TestCase):
         import espalier
         with self.assertRaisesRegex(ValueError, "give the same object to espalier.Batches"):
             espalier.Seeded(self.noise)[3]
+
+
+@unittest.skipUnless(importlib.util.find_spec("accelerate"), "no accelerate")
+class TrainersLoader(unittest.TestCase):
+    def attached(self, folder, **settings):
+        import espalier
+        import torch
+        from transformers import Trainer, TrainingArguments
+
+        from espalier.transformers import attach
+
+        class Noise(torch.utils.data.Dataset):
+            def __len__(self):
+                return 12
+
+            def __getitem__(self, index):
+                return {"x": torch.rand(4), "labels": torch.tensor(1.0)}
+
+        class Model(torch.nn.Linear):
+            def forward(self, x, labels):
+                return {"loss": (super().forward(x).squeeze(1) - labels).square().mean()}
+
+        run = espalier.join(global_batch=4, steps=4)
+        # A Subset reads whole batches.
+        trainer = Trainer(Model(4, 1), TrainingArguments(folder, max_steps=4, per_device_train_batch_size=4, use_cpu=True, report_to="none", **settings),
+                          train_dataset=torch.utils.data.Subset(Noise(), range(12)))
+        attach(run, trainer)
+        return run, trainer
+
+    def test_it_has_what_the_trainers_own_has(self):
+        with tempfile.TemporaryDirectory() as folder:
+            _, trainer = self.attached(folder, dataloader_num_workers=2, dataloader_prefetch_factor=3, dataloader_persistent_workers=True,
+                                       dataloader_multiprocessing_context="forkserver", dataloader_pin_memory=False)
+            made = trainer.get_train_dataloader()
+            self.assertEqual((made.num_workers, made.prefetch_factor, made.persistent_workers, made.pin_memory), (2, 3, True, False))
+            self.assertEqual(made.multiprocessing_context.get_start_method(), "forkserver")
+            self.assertIsNotNone(made.worker_init_fn)
+            self.assertIsNone(self.attached(folder, dataloader_num_workers=0)[1].get_train_dataloader().worker_init_fn)
+
+    def test_batches_in_another_order_are_refused_in_words(self):
+        from espalier import RunError
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(RunError, "dataloader_in_order=False, which gives a step the batch of another one"):
+                self.attached(folder, dataloader_num_workers=2, dataloader_in_order=False)
+            self.attached(folder, dataloader_num_workers=1, dataloader_in_order=False)
+
+    def test_each_rank_and_generation_draws_other_augmentations(self):
+        import torch
+        with tempfile.TemporaryDirectory() as folder:
+            run, trainer = self.attached(folder, dataloader_num_workers=2)
+            drawn = []
+            for run.rank, run.generation in ((0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (0, 2), (0, 0)):
+                torch.manual_seed(5)  # as scripts seed all processes alike
+                drawn.append(torch.cat([batch["x"].flatten() for batch in trainer.get_train_dataloader()]).tolist())
+            self.assertEqual(drawn[0], drawn[-1])
+            self.assertEqual(len({one for numbers in drawn for one in numbers}), 6 * 48)
 
 
 if __name__ == "__main__":

@@ -219,6 +219,14 @@ first_step_of_second_run() { sed -nE 's/.*"step":([0-9]+).*/\1/p' "$1" | sed -n 
   for run in three parts; do python3 tests/python/losses.py "$BATS_TEST_TMPDIR/$run.jsonl" "$BATS_TEST_TMPDIR/one.jsonl" 25; done
 }
 
+@test "Trainer: worker processes of different ranks draw different augmentations, also where a dataset reads whole batches" {
+  need_accelerate
+  script=train_trainer.py steps=4
+  group 2 "$BATS_TEST_TMPDIR/two.jsonl" --noise 1
+  [ "$(wc -l < "$BATS_TEST_TMPDIR/two.jsonl.drawn")" = 100 ]
+  [ -z "$(sort "$BATS_TEST_TMPDIR/two.jsonl.drawn" | uniq -d)" ]
+}
+
 # bats test_tags=long:5
 @test "Trainer: a training that is started again goes on from the Trainer's own checkpoint" {
   need_accelerate

@@ -39,6 +39,14 @@ def _seed_host(torch: Any, value: int) -> None:
         numpy.random.seed(value & 0xFFFFFFFF)
 
 
+def seed_worker(_: int, rank: int, generation: int) -> None:
+    """In a worker process of a DataLoader: other random numbers than in those of other ranks and generations. torch seeds it by a number that the
+    script's generator gives, which is the same in all of them where the script has seeded that alike."""
+    import torch
+
+    _seed_host(torch, (torch.initial_seed() + rank * 0x9E3779B97F4A7C15 + generation * 0xBF58476D1CE4E5B9) & _MASK)
+
+
 def by_sample(seed: int, samples: Iterable[Tuple[int, Any]], element: Callable[[Any], Any]) -> List[Any]:
     """element(index) of each (number, index). What it draws on the CPU follows from the seed and the sample's number alone. The
     generators are afterwards as before."""

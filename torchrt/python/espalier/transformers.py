@@ -9,12 +9,14 @@ The Trainer keeps its loop. Its data, the weight of its losses and what happens 
 """
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, List
 
 import torch
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import ExportableState
 
+from ._random import seed_worker
 from ._run import Run, RunError
 from .data import Batches, Seeded, draws_nothing
 
@@ -37,6 +39,8 @@ def attach(run: Run, trainer: Trainer) -> "ElasticCallback":
         "auto_find_batch_size": bool(args.auto_find_batch_size),
         f"{args.n_gpu} GPUs in one process; let each process see one": args.n_gpu > 1,
         f"it sees {args.world_size} of the run's {run.world} processes; on CPUs it needs use_cpu=True": args.world_size != run.world,
+        "dataloader_in_order=False, which gives a step the batch of another one":
+            not getattr(args, "dataloader_in_order", True) and args.dataloader_num_workers > 1,
         "a training dataset without a length": not hasattr(trainer.train_dataset, "__len__"),
         "train_sampling_strategy by length": getattr(args, "train_sampling_strategy", "random") not in ("random", "sequential"),
         **{f"{type(trainer).__name__}.{name}(), which would not be called; pass the dataset as train_dataset=, in the order of its elements, and leave "
@@ -109,8 +113,9 @@ class ElasticCallback(TrainerCallback):
             collate = trainer._get_collator_with_removed_columns(collate, description="training")
         workers: Dict[str, Any] = {}
         if args.dataloader_num_workers > 0:
-            workers = {"prefetch_factor": args.dataloader_prefetch_factor,
-                       "persistent_workers": args.dataloader_persistent_workers}
+            workers = {"prefetch_factor": args.dataloader_prefetch_factor, "persistent_workers": args.dataloader_persistent_workers,
+                       "multiprocessing_context": getattr(args, "dataloader_multiprocessing_context", None),
+                       "worker_init_fn": functools.partial(seed_worker, rank=self._run.rank, generation=self._run.generation)}
         # Not prepared by Accelerate, which would divide the batches once more.
         return torch.utils.data.DataLoader(self._seeded(dataset), batch_sampler=self._batches, collate_fn=collate,
                                            num_workers=args.dataloader_num_workers,
