@@ -47,7 +47,8 @@ class Loop:
         self._run, self._trainer, self._strategy = run, trainer, strategy
         self._batches: Any = None  # Batches of the training's data
         self._most = 1             # samples of a part
-        self._count = 1            # parts of a step, in this process
+        self._parts: Any = ()      # of the first step; those of each step of this generation have the same sizes
+        self._count = 1            # their number
         self._part = 0             # which of them is being computed
         self._in_step = False      # begun, and its hand-over has not come yet
         self._computes = False     # a part is being computed
@@ -108,7 +109,8 @@ class Loop:
         self._batches = Batches(run, dataset, shuffle=kind == "RandomSampler" or bool(getattr(given.sampler, "shuffle", False)),
                                 seed=run.seed, most=given.batch_size, pass_steps=len(dataset) // run.global_batch)
         self._most = given.batch_size
-        self._count = self._trainer.accumulate_grad_batches = len(self._batches.parts(1))
+        self._parts = self._batches.parts(1)
+        self._count = self._trainer.accumulate_grad_batches = len(self._parts)
         workers = {}
         if given.num_workers > 0:
             workers = {"prefetch_factor": given.prefetch_factor, "persistent_workers": given.persistent_workers,
@@ -155,12 +157,12 @@ class Loop:
             self._run.begin(1.0 / self._run.world)
             self._part, self._in_step, self._reported = 0, True, False
         else:
-            seed_step(self._run.seed, self._run.done + 1, self._batches.parts(1)[self._part].start)
+            seed_step(self._run.seed, self._run.done + 1, self._parts[self._part].start)
         self._computes = True
 
     def weighed(self, loss: torch.Tensor) -> torch.Tensor:
         """Lightning's loss of a part, so that the mean of all processes' sums of their parts is the mean over the global batch."""
-        share = self._count * len(self._batches.parts(1)[self._part]) / self._run.global_batch  # Lightning has divided it by the parts
+        share = self._count * len(self._parts[self._part]) / self._run.global_batch  # Lightning has divided it by the parts
         self._run.add_loss(loss.detach().double() * share)
         return loss * (share * self._run.world)
 
