@@ -1,9 +1,9 @@
 #include <doctest/doctest.h>
 
-#include <chrono>
 #include <string>
 
 #include "launcher/job/holdings.hpp"
+#include "planner/wire/thread_time.hpp"
 
 using namespace espalier;
 using namespace espalier::launcher;
@@ -30,7 +30,7 @@ TEST_CASE("what Slurm takes leaves, and with it each extension that the smaller 
   CHECK(leaving(plan, {}, {22}) == std::vector<JobId>{22});
 }
 
-TEST_CASE("what a plan of 16,384 GPUs does not use of 2,048 extensions is known within seconds") {
+TEST_CASE("what a plan of 16,384 GPUs does not use of 2,048 extensions is known in a moment") {
   constexpr int kNodes = 2048;
   std::vector<Holding> extensions;
   Stage stage{24, 1, {}};
@@ -42,9 +42,9 @@ TEST_CASE("what a plan of 16,384 GPUs does not use of 2,048 extensions is known 
   }
   Plan plan;
   plan.stages.push_back(stage);
-  const auto start = std::chrono::steady_clock::now();
+  const double start = wire::thread_seconds();
   const auto left = leaving(plan, extensions, {});
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
+  CHECK(wire::thread_seconds() - start < 0.5);
   CHECK(left.size() == kNodes / 2);
   const GpusOfPlan used(plan);
   for (int node = 0; node < kNodes; node += 100) {

@@ -92,15 +92,15 @@ TEST_CASE("a node setup that fails, hangs or says something wrong says why") {
 
 TEST_CASE("a node setup has its time, without that in which Slurm had the job suspended") {
   plan_files::Folder folder;
-  const std::string program = folder.write("setup.sh", "#!/bin/sh\nsleep 1.2\n");
+  const std::string program = folder.write("setup.sh", "#!/bin/sh\nsleep 2.8\n");
   ::chmod(program.c_str(), 0755);
   wire::Loop loop;
   std::string why = "it never ended";
-  NodeSetup setup(loop, program, {"PATH=/usr/bin:/bin"}, std::chrono::seconds(1),
+  NodeSetup setup(loop, program, {"PATH=/usr/bin:/bin"}, std::chrono::seconds(2),
                   {[&] { why.clear(), loop.stop(); }, [&](const std::string& text) { why = text, loop.stop(); }},
                   {std::chrono::milliseconds(10), std::chrono::milliseconds(200)});
   const auto stands =
-      loop.after(std::chrono::milliseconds(50), [] { std::this_thread::sleep_for(std::chrono::milliseconds(1500)); });
+      loop.after(std::chrono::milliseconds(50), [] { std::this_thread::sleep_for(std::chrono::milliseconds(2500)); });
   loop.run();
   CHECK(why == "");
 }

@@ -1,12 +1,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <set>
 
 #include "launcher/world/gpu_reach.hpp"
 #include "launcher/world/placement.hpp"
 #include "planner/core/error.hpp"
+#include "planner/wire/thread_time.hpp"
 
 using namespace espalier;
 using namespace espalier::launcher;
@@ -101,17 +101,17 @@ TEST_CASE("a rank's GPU is counted among those of the job whose step it runs in"
   CHECK_THROWS_WITH_AS(visible_places(smaller), "plan: GPU n1/4 belongs to no allocation of this job", Error);
 }
 
-TEST_CASE("the ranks of 2,048 nodes are placed within seconds") {
+TEST_CASE("the ranks of 2,048 nodes are placed in a moment") {
   WorldRequest r;
   for (int node = 0; node < 2048; ++node) {
     const std::string name = "node" + std::to_string(node);
     r.holdings.push_back({static_cast<JobId>(1000 + node), name, {0, 1, 2, 3, 4, 5, 6, 7}});
     for (int gpu = 7; gpu >= 0; --gpu) r.gpus.push_back({name, gpu});
   }
-  const auto start = std::chrono::steady_clock::now();
+  const double start = wire::thread_seconds();
   const auto servers = servers_of(r);
   const auto places = visible_places(r);
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(2));
+  CHECK(wire::thread_seconds() - start < 0.5);
   REQUIRE(servers.size() == 16384);
   CHECK(servers[8003] == ServerId{"node1000", 2000});
   CHECK(places[8003] == 4);
