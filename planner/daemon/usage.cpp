@@ -46,8 +46,8 @@ void Allocations::look(const SlurmSnapshot& slurm, const std::set<JobId>& elasti
       const auto known = written_.find(id);
       if (known == written_.end() || known->second.ended != 0) continue;
       Written& before = known->second;
+      store_.save({id, before.anchor, before.uid, before.gpus, before.started, slurm.time, false, before.base});
       before.ended = slurm.time;
-      store_.save({id, before.anchor, before.uid, before.gpus, before.started, before.ended, false, before.base});
     }
     if (job.started <= 0 || job.state == SlurmJobState::pending) continue;
     const JobId submitted = submitted_of_base(job.comment);

@@ -93,3 +93,20 @@ P
   goes_on_well
   "$BOX_HERE/planner.sh" stop
 }
+
+@test "a node that Slurm keeps for one user is lent to another user only when it is open again" {
+  other=$(as_user -u mallory sbatch --parsable -o /dev/null --exclusive=user -N1 -n1 -w n2 --gres=gpu:1 --wrap 'sleep 600')
+  plain fill -N1 -n1 -w n3 --gres=gpu:4
+  wait_for 30 "the other user's job runs" job_is "$other" RUNNING
+  scontrol show node n2 | grep 'Owner=mallory'
+  A=$(elastic A 2:8 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 200 "A runs on 4 GPUs" runs_on A 4
+  sleep 10 # several polls, in which three GPUs of n2 are idle
+  refute eval 'espalier show decisions --job "$A" --limit 50 --json | grep -q "\"node\": *\"n2\""'
+  refute grep -q 'not granted\|refused' "$BOX/home/A.out"
+  espalier explain "$A" | grep "cannot be on n2: .*Slurm keeps them for another user's jobs"
+  scancel "$other"
+  wait_for 200 "A has an extension on n2" eval 'squeue -h -p elastic -o %N | grep -qx n2'
+  finish fill
+  goes_on_well
+}

@@ -44,9 +44,11 @@ TEST_CASE("a decision that cannot be written down is not proposed; another job's
 TEST_CASE("an extension that cannot be written down keeps nobody from growing") {
   Daemon daemon;
   Database(daemon.folder.file("test.db"))
-      .execute("CREATE TRIGGER no_room BEFORE INSERT ON extensions BEGIN SELECT RAISE(FAIL, 'disk is full'); END");
+      .execute("CREATE TRIGGER no_room BEFORE INSERT ON allocations BEGIN SELECT RAISE(FAIL, 'disk is full'); END");
   daemon.slurm_says([](SlurmSnapshot& slurm) {
-    run_job(slurm, slurm_job(20, 1000, {{20, "n1", {2}}}, "espalier:ext:10:0123abcd"));
+    SlurmJob extension = slurm_job(20, 1000, {{20, "n1", {2}}}, "espalier:ext:10:0123abcd");
+    slurm.jobs.at(10).started = extension.started = 1;
+    run_job(slurm, extension);
   });
   const auto link = daemon.launcher();
   CHECK(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
