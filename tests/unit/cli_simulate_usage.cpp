@@ -163,12 +163,15 @@ TEST_SUITE("simulate") {
                    {"elastic-share", "0 and 1", "0.2", "1.1"}, {"short-first", "0 and 4", "1", "5"},
                    {"trade", "0 and 100", "1", "101"},         {"error", "0 and 1", "0.1", "2"},
                    {"movable", "0 and 1", "0.5", "1.1"},       {"seed", "0 and 1e+09", "1", "-1"}};
+    const auto moving = [](const std::string& sweep) {
+      return usage({"--cluster=cluster-a", "--trace=t.csv", "--policy=espalier", sweep});
+    };
     for (const auto& [key, range, good, far] : numbers) {
       const std::string start = std::string("--sweep=") + key + "=" + good + ",";
-      CHECK(of({start + good}) == "accepted");
-      CHECK(of({start + "x"}) == std::string("--sweep ") + key + ": \"x\" is no number; write one between " + range);
-      CHECK(of({start}) == std::string("--sweep ") + key + ": \"\" is no number; write one between " + range);
-      CHECK(of({start + far}) == std::string("--sweep ") + key + ": must be between " + range);
+      CHECK(moving(start + good) == "accepted");
+      CHECK(moving(start + "x") == std::string("--sweep ") + key + ": \"x\" is no number; write one between " + range);
+      CHECK(moving(start) == std::string("--sweep ") + key + ": \"\" is no number; write one between " + range);
+      CHECK(moving(start + far) == std::string("--sweep ") + key + ": must be between " + range);
     }
     CHECK(of({"--sweep=queue=fifo,lifo"}) == "--queue: \"lifo\" is no order; use fifo, sjf, backfill or slurm");
     CHECK(of({"--sweep=mix=3:1:1,2"}) == "--mix: \"2\" is no mix; write S:M:L or S:M:L:XL, as 3:1:1");

@@ -87,8 +87,14 @@ TEST_CASE("integer gradients count: a model of 7 billion parameters needs four s
   ElasticJob job = job_on({{7, "n1", first_gpus(4)}}, Accuracy::relaxed);
   job.model = {"llama", 32, 4096, 32, 512, 32000, 8, 8};
   job.parallel.tp_degrees = {1};
-  CHECK(plan_for(job, site).plan.stages.size() == 2);
+  const auto fits = [&](int pp) {
+    const Plan plan = uniform_plan(pp, 4 / pp, 32, 8, 4, {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}}, 1);
+    return evaluate_plan(site.hardware, site.topology, sheet_for(job, site), plan).feasible;
+  };
+  CHECK(fits(2));
   job.accuracy = Accuracy::bitwise;
+  CHECK_FALSE(fits(2));
+  CHECK(fits(4));
   CHECK(plan_for(job, site).plan.stages.size() == 4);
 }
 

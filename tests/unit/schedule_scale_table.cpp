@@ -125,7 +125,7 @@ TEST_CASE("rows that do not fit into memory, or that no plan divides, say so") {
 }
 
 TEST_CASE("a job of very many GPUs has no more rows than asked for, the most GPUs among them") {
-  const Site site = site_of(64);
+  const Site site = site_of(64, 100e9);  // two GPUs hold the integers of 128 layers' gradients, too
   ElasticJob job = running(site, 128, "1f1b", 0);
   job.parallel.dp = 0;
   job.max_gpus = 256;

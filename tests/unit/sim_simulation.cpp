@@ -272,7 +272,7 @@ TEST_SUITE("sim") {
 
   TEST_CASE("backfill starts a short job behind one that does not fit, also where Slurm takes its time") {
     for (const double release : {0.0, 0.5}) {
-      World world(1, 4, {3, 4, 1});
+      World world(1, 4, {2, 4, 1});
       world.add(0, 1000);
       world.add(10, 1000, 1);
       world.add(20, 50, 2);

@@ -6,7 +6,6 @@
 
 #include "planner/core/error.hpp"
 #include "torchrt/comm/mpi_requests.hpp"
-#include "torchrt/comm/mpi_ring.hpp"
 #include "torchrt/comm/ordered.hpp"
 #include "torchrt/comm/waits.hpp"
 
@@ -19,6 +18,9 @@ constexpr int kCreateTag = 31000, kScatterTag = 1, kGatherTag = 2;
 constexpr int kFirstRingTag = 3, kRingTags = 1 << 14;
 // A ring takes 2 (n - 1) steps and a tree 2 log2(n). On a network of 1 GB/s a step costs as much as some 100 kB.
 constexpr std::size_t kLeastRingBytes = 16 << 10;  // of the mean part
+// A sum goes round in slices, several at a time: while a rank computes it forwards a message only between two
+// operations, and the link would be idle until then. MPI sends messages so short at once, without asking the receiver.
+constexpr std::size_t kSliceBytes = 32 << 10, kMostSlices = 4;
 
 std::vector<int> numbers(std::span<const Range> parts, std::int64_t Range::*field) {
   std::vector<int> values;
@@ -45,6 +47,21 @@ class ScatterRequests : public MpiRequests {
   Buffer all_;
   Range own_;
   bool moved_ = false;
+};
+
+// The slices of one operation.
+class Rings : public Pending {
+ public:
+  void add(std::unique_ptr<MpiRing> ring) { rings_.push_back(std::move(ring)); }
+  void wait() override {
+    for (const auto& ring : rings_) ring->wait();
+  }
+  bool poll() override {
+    return std::all_of(rings_.begin(), rings_.end(), [](const auto& ring) { return ring->poll(); });
+  }
+
+ private:
+  std::vector<std::unique_ptr<MpiRing>> rings_;
 };
 
 }  // namespace
@@ -124,7 +141,24 @@ bool MpiGroup::by_ring(const Buffer& all, std::span<const Range> parts) const {
                      [&](const Range& part) { return static_cast<std::size_t>(part.count) <= most_; });
 }
 
-int MpiGroup::next_ring() { return kFirstRingTag + rings_++ % kRingTags; }
+std::unique_ptr<Pending> MpiGroup::start_rings(const Buffer& all, std::span<const Range> parts, MpiRing::Steps steps,
+                                               const char* what) {
+  const std::size_t slices =
+      std::clamp<std::size_t>(all.bytes() / static_cast<std::size_t>(size_) / kSliceBytes, 1, kMostSlices);
+  auto rings = std::make_unique<Rings>();
+  for (std::size_t slice = 0; slice < slices; ++slice) {
+    std::vector<Range> own;
+    for (const Range& part : parts) {
+      const auto start = [&](std::size_t of) {
+        return part.count * static_cast<std::int64_t>(of) / static_cast<std::int64_t>(slices);
+      };
+      own.push_back({part.first + start(slice), start(slice + 1) - start(slice)});
+    }
+    rings->add(std::make_unique<MpiRing>(comm_, kFirstRingTag + rings_++ % kRingTags, all, std::move(own), steps, what,
+                                         aborted_));
+  }
+  return rings;
+}
 
 std::unique_ptr<Pending> MpiGroup::start_sum(Buffer buffer) {
   ESPALIER_INVARIANT(buffer.type != DataType::bfloat16);
@@ -133,9 +167,7 @@ std::unique_ptr<Pending> MpiGroup::start_sum(Buffer buffer) {
     const auto start = [&](int of) { return static_cast<std::int64_t>(buffer.count) * of / size_; };
     parts.push_back({start(member), start(member + 1) - start(member)});
   }
-  if (by_ring(buffer, parts))
-    return std::make_unique<MpiRing>(comm_, next_ring(), buffer, std::move(parts), MpiRing::Steps{},
-                                     "sum over replicas", aborted_);
+  if (by_ring(buffer, parts)) return start_rings(buffer, parts, {}, "sum over replicas");
   auto requests = std::make_unique<MpiRequests>("sum over replicas", aborted_);
   in_pieces(buffer, most_, [&](const Buffer& piece, int count) {
     must(MPI_Iallreduce(MPI_IN_PLACE, piece.data, count, mpi_type(piece.type), MPI_SUM, comm_, requests->add()),
@@ -148,9 +180,7 @@ std::unique_ptr<Pending> MpiGroup::start_reduce_scatter(Buffer all, std::span<co
   ESPALIER_INVARIANT(parts.size() == static_cast<std::size_t>(size_) && all.type != DataType::bfloat16);
   const MPI_Datatype type = mpi_type(all.type);
   const char* what = "sum over replicas, scattered";
-  if (by_ring(all, parts))
-    return std::make_unique<MpiRing>(comm_, next_ring(), all, std::vector(parts.begin(), parts.end()),
-                                     MpiRing::Steps{.gather = false}, what, aborted_);
+  if (by_ring(all, parts)) return start_rings(all, parts, {.gather = false}, what);
   if (all.count <= most_) {
     auto requests = std::make_unique<ScatterRequests>(all, parts[static_cast<std::size_t>(rank_)], aborted_);
     const int* counts = requests->keep(numbers(parts, &Range::count)).data();
@@ -171,9 +201,7 @@ std::unique_ptr<Pending> MpiGroup::start_gather(Buffer all, std::span<const Rang
   ESPALIER_INVARIANT(parts.size() == static_cast<std::size_t>(size_));
   const MPI_Datatype type = mpi_type(all.type);
   const char* what = "gather over replicas";
-  if (by_ring(all, parts))
-    return std::make_unique<MpiRing>(comm_, next_ring(), all, std::vector(parts.begin(), parts.end()),
-                                     MpiRing::Steps{.sum = false}, what, aborted_);
+  if (by_ring(all, parts)) return start_rings(all, parts, {.sum = false}, what);
   auto requests = std::make_unique<MpiRequests>(what, aborted_);
   if (all.count > most_) {
     for (int root = 0; root < size_; ++root)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "torchrt/comm/group.hpp"
+#include "torchrt/comm/mpi_ring.hpp"
 
 namespace espalier::torchrt {
 
@@ -32,7 +33,8 @@ class MpiGroup : public Group {
   // Whether a ring moves `all` sooner than a tree: its parts are long enough that their bytes count for more than the
   // number of its steps.
   bool by_ring(const Buffer& all, std::span<const Range> parts) const;
-  int next_ring();
+  std::unique_ptr<Pending> start_rings(const Buffer& all, std::span<const Range> parts, MpiRing::Steps steps,
+                                       const char* what);
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;

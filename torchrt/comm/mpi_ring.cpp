@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <string>
 
 #include "torchrt/comm/mpi_requests.hpp"
@@ -73,25 +74,40 @@ void MpiRing::begin_step() {
   must(MPI_Isend(out.data, static_cast<int>(out.count), type, next, tag_, comm_, &requests_[1]), what_);
 }
 
-void MpiRing::advance() {
-  while (!done()) {
-    int arrived = 0;
-    must(MPI_Testall(2, requests_, &arrived, MPI_STATUSES_IGNORE), what_);
-    if (arrived == 0) return;
-    if (step_ < sums_) {
-      const Buffer own = part_before(step_ + 2);
-      must(MPI_Reduce_local(received_.data(), own.data, static_cast<int>(own.count), mpi_type(all_.type), MPI_SUM),
-           what_);
-    }
-    if (++step_ < last_) begin_step();
+// The step's messages are there and sent.
+void MpiRing::end_step() {
+  if (step_ < sums_) {
+    const Buffer own = part_before(step_ + 2);
+    must(MPI_Reduce_local(received_.data(), own.data, static_cast<int>(own.count), mpi_type(all_.type), MPI_SUM),
+         what_);
   }
+  if (++step_ < last_) begin_step();
 }
 
+// All rings are tested in one call: each test is a turn of MPI's own progress, with its system calls.
 void MpiRing::advance_all() {
   if (under_way.empty()) return;
   const Waiting waiting(Waiting::Kind::returns);
-  for (MpiRing* ring : under_way) ring->advance();
-  std::erase_if(under_way, [](const MpiRing* ring) { return ring->done(); });
+  static thread_local std::vector<MPI_Request> requests;
+  static thread_local std::vector<int> indices;
+  for (bool more = true; more && !under_way.empty();) {
+    requests.clear();
+    for (const MpiRing* ring : under_way)
+      requests.insert(requests.end(), std::begin(ring->requests_), std::end(ring->requests_));
+    indices.resize(requests.size());
+    int arrived = 0;
+    must(
+        MPI_Testsome(static_cast<int>(requests.size()), requests.data(), &arrived, indices.data(), MPI_STATUSES_IGNORE),
+        under_way.front()->what_);
+    more = false;
+    for (std::size_t i = 0; i < requests.size(); ++i) under_way[i / 2]->requests_[i % 2] = requests[i];
+    for (MpiRing* ring : under_way) {
+      if (ring->requests_[0] != MPI_REQUEST_NULL || ring->requests_[1] != MPI_REQUEST_NULL) continue;
+      ring->end_step();
+      more = true;
+    }
+    std::erase_if(under_way, [](const MpiRing* ring) { return ring->done(); });
+  }
 }
 
 bool MpiRing::poll() {

@@ -38,7 +38,7 @@ class MpiRing : public Pending {
 
  private:
   void begin_step();
-  void advance();
+  void end_step();
   bool done() const { return step_ == last_; }
   Buffer part_before(int steps) const;  // of the rank so many places before this one
 

@@ -204,9 +204,14 @@ std::vector<PrefixPlan> expand_prefixes(Evaluator& evaluator, const WorkingPlan&
   prefixes.reserve(units.size() + 1);
   Expansion expansion(evaluator, options);
   const int room = evaluator.problem().bounds.max_gpus - present.sketch.gpus();
+  // A known row may have been thinned for other places: when it was longer, or before its first units were taken. What
+  // is looked at now may lead to later ones, too.
+  bool more = false;
   for (std::size_t i = 1; i <= units.size(); ++i) {
-    // A known row may have been thinned for other places: when it was longer, or before its first units were taken.
-    if (i < prefixes.size() && !(prefixes[i].left_out && wanted(i))) continue;
+    if (i < prefixes.size()) {
+      more = more || (prefixes[i].left_out && wanted(i));
+      if (!more || prefixes[i].plan.feasible() || !wanted(i)) continue;
+    }
     PrefixPlan next{prefixes[i - 1].gpus + units[i - 1].gpus, {}};
     if (next.gpus > room) break;
     if (i == prefixes.size()) prefixes.emplace_back();
