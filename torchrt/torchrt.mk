@@ -88,13 +88,19 @@ $(BUILD)/test/collectives: $(call objects,tests/torchrt/collectives.cpp $(addpre
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -o $@ $^ $(MPI_LIBS)
 
+# Dropout alone.
+$(call objects,tests/torchrt/dropout.cpp): CPPFLAGS += $(TORCH_INC)
+$(BUILD)/test/dropout: $(filter-out $(call objects,torchrt/main.cpp),$(TRAIN_COMMON) $(TRAIN_CPU)) $(call objects,tests/torchrt/dropout.cpp) $(WIRE) $(CORE)
+	@mkdir -p $(@D)
+	$(link)$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
+
 # Plays the launcher in tests/torchrt.
 $(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp tests/torchrt/director_gpus.cpp launcher/node/vault.cpp launcher/node/deposits.cpp \
     launcher/process/resource_limits.cpp launcher/world/placement.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
 ifneq ($(SAN),1)
-check: $(BUILD)/test/stage_director $(BUILD)/test/collectives $(BUILD)/test/c_worker $(if $(filter 1,$(CUDA)),$(STATE_MEMORY))
+check: $(BUILD)/test/stage_director $(BUILD)/test/collectives $(BUILD)/test/dropout $(BUILD)/test/c_worker $(if $(filter 1,$(CUDA)),$(STATE_MEMORY))
 endif
 
 # The C interface of the worker protocol, for programs in any language. It exports what its header declares and no more.

@@ -47,7 +47,7 @@ class ServedRanks final : public Ranks {
   struct Place {
     std::size_t index = 0;  // in request_.places
     bool there = false;     // its server is
-    bool asked = false;     // to start its ranks, or is about to be
+    bool asked = false;     // it was asked to start its ranks, or the request waits in sends_
     bool gone = false;
   };
   // What is done to ranks that are still there.
@@ -77,7 +77,8 @@ class ServedRanks final : public Ranks {
   Stop stop_ = Stop::none;
   Fences fences_{0};  // between places
   Questions questions_;
-  mutable PacedSends sends_;  // what waits here has been said, as far as the ranks go
+  // Its messages count as sent for this object, so that const members may add some.
+  mutable PacedSends sends_;
   AwakeTimer start_;
   wire::Watch kill_;
 };

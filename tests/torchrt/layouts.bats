@@ -126,6 +126,10 @@ weights() {
   done
 }
 
+@test "dropout scales what it keeps by 1 / (1 - p), also in bfloat16" {
+  timeout -k 5 100 "$built/test/dropout"
+}
+
 @test "the schedule can be printed without training" {
   run "$train" small.toml --print-schedule 2
   [ "$status" = 0 ]

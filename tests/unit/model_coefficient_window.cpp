@@ -163,6 +163,22 @@ TEST_CASE("refining goes value by value") {
   CHECK(result.first.compute_layers == 0.5);
 }
 
+TEST_CASE("an overlap of another kind of synchronization is neither kept nor averaged") {
+  JobCoefficients known = measured(3, true), fresh = measured(4, true);
+  known.gpu[0].overlap = 2;
+  fresh.sums_by_unit = true;  // `known` is a record of a version that knew no sums by unit
+  fresh.gpu[0].overlap = 64;
+  fresh.gpu[0].assumed_overlap = true;
+  CHECK(refine(known, fresh).gpu[0].overlap == 64);
+  CHECK(refine(known, fresh).gpu[0].assumed_overlap);
+  CHECK(refine(known, fresh).gpu[0].comp == 4);
+  fresh.gpu[0].assumed_overlap = false;
+  fresh.gpu[0].overlap = 8;
+  CHECK(blend(known, fresh, 0.5).gpu[0].overlap == 8);
+  known.sums_by_unit = true;
+  CHECK(blend(known, fresh, 0.5).gpu[0].overlap == doctest::Approx(3.2));
+}
+
 TEST_CASE("the links' bandwidth stays known until it is measured again") {
   JobCoefficients known = measured(3, true), fresh = measured(4, true);
   known.assumed_rail = false;

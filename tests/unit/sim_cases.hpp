@@ -7,6 +7,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/topology/from_view.hpp"
 #include "planner/sim/paper_jobs.hpp"
+#include "planner/sim/policies/policies.hpp"
 #include "planner/sim/simulation.hpp"
 
 namespace espalier::sim_cases {
@@ -101,6 +102,23 @@ struct WaitingJobs {
   std::vector<sim::SimulatedJob> jobs;
   std::vector<sim::SimulatedJobState> states;
 };
+
+inline void check_ends(const sim::PolicyRun& run, const std::vector<double>& expected) {
+  REQUIRE(run.jobs.size() == expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    CHECK(run.jobs[i].end == doctest::Approx(expected[i]).epsilon(1e-9));
+}
+
+inline sim::PolicyRun non_elastic(const World& world, const std::string& name) {
+  return world.run(*sim::make_policy(name));
+}
+
+// The plan of the first kind, with as many replicas.
+inline Plan replicas(const World& world, const std::vector<GpuId>& gpus) {
+  sim::JobKind kind = world.kinds[0];
+  kind.dp = static_cast<int>(gpus.size());
+  return sim::basic_plan(kind, gpus);
+}
 
 template <class Act>
 std::string error_of(Act act) {

@@ -1,50 +1,32 @@
 // Memory of the CPU device.
 #include <doctest/doctest.h>
 
-#include <csignal>
 #include <cstring>
 
-#include <sys/time.h>
-
 #include "torchrt/device/cpu.hpp"
+#include "torchrt/device/reserve_file.hpp"
 
 using namespace espalier::torchrt;
 
-namespace {
-
-volatile std::sig_atomic_t signals = 0;
-
-// While it lives, a signal interrupts this process every 10 ms.
-class Interrupting {
- public:
-  Interrupting() {
-    struct sigaction action {};
-    action.sa_handler = [](int) { signals = signals + 1; };
-    action.sa_flags = SA_RESTART;
-    ::sigaction(SIGALRM, &action, &before_);
-    set(10'000);
-  }
-  ~Interrupting() {
-    set(0);
-    ::sigaction(SIGALRM, &before_, nullptr);
-  }
-
- private:
-  static void set(int microseconds) {
-    const itimerval every{{0, microseconds}, {0, microseconds}};
-    ::setitimer(ITIMER_REAL, &every, nullptr);
-  }
-  struct sigaction before_ {};
-};
-
-}  // namespace
-
 TEST_CASE("signals, such as those of a suspension, do not keep memory from being had") {
-  constexpr std::size_t kBytes = std::size_t{768} << 20;
-  const auto device = make_cpu_device();
-  const Interrupting interrupting;
-  const auto memory = device->allocate(kBytes, "espalier-test");
-  CHECK(signals > 0);
+  constexpr std::size_t kBytes = (std::size_t{100} << 20) + 5;
+  std::size_t reserved = 0;
+  int calls = 0;
+  const auto interrupted = [&](int, off_t at, off_t length) {
+    CHECK(static_cast<std::size_t>(at) == reserved);
+    if (++calls % 3 != 0) return EINTR;  // two of three, each without having reserved anything
+    reserved += static_cast<std::size_t>(length);
+    return 0;
+  };
+  CHECK(reserve_file(-1, kBytes, interrupted) == 0);
+  CHECK(reserved == kBytes);
+  CHECK(reserve_file(-1, kBytes, [](int, off_t at, off_t) { return at > 0 ? ENOSPC : 0; }) == ENOSPC);
+}
+
+TEST_CASE("memory of the CPU device is there as a whole, and zero") {
+  constexpr std::size_t kBytes = (std::size_t{20} << 20) + 3;
+  const auto memory = make_cpu_device()->allocate(kBytes, "espalier-test");
   CHECK(memory->bytes() == kBytes);
-  CHECK(static_cast<char*>(memory->data())[kBytes - 1] == 0);
+  const char* bytes = static_cast<const char*>(memory->data());
+  CHECK(std::all_of(bytes, bytes + kBytes, [](char byte) { return byte == 0; }));
 }

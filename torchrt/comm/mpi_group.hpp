@@ -35,10 +35,11 @@ class MpiGroup : public Group {
   bool by_ring(const Buffer& all, std::span<const Range> parts) const;
   std::unique_ptr<Pending> start_rings(const Buffer& all, std::span<const Range> parts, MpiRing::Steps steps,
                                        const char* what);
+  int next_ring_tag();
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 1;
-  int rings_ = 0;  // begun so far
+  int rings_ = 0;  // begun so far, modulo the number of their tags
   std::size_t most_;
   std::vector<char> received_;  // buffer of combine(), kept from call to call
   std::shared_ptr<bool> aborted_ = std::make_shared<bool>(false);

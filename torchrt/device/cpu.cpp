@@ -4,11 +4,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "torchrt/device/memory_error.hpp"
+#include "torchrt/device/reserve_file.hpp"
 
 namespace espalier::torchrt {
 
@@ -32,20 +32,6 @@ class MemfdAllocation : public Allocation {
   void* data_;
 };
 
-// Reserves the file's memory; 0, or errno's number. In pieces: a signal ends a call without having reserved anything,
-// also one that only stops the process. A piece takes a few milliseconds.
-int reserve(int fd, std::size_t bytes) {
-  constexpr std::size_t kPiece = std::size_t{8} << 20;
-  for (std::size_t at = 0; at < bytes;) {
-    const std::size_t piece = std::min(kPiece, bytes - at);
-    const int failure = ::posix_fallocate(fd, static_cast<off_t>(at), static_cast<off_t>(piece));
-    if (failure == EINTR) continue;
-    if (failure != 0) return failure;
-    at += piece;
-  }
-  return 0;
-}
-
 class CpuDevice : public Device {
  public:
   DeviceKind kind() const override { return DeviceKind::cpu; }
@@ -56,7 +42,7 @@ class CpuDevice : public Device {
     UniqueFd fd(::memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!fd) throw Error("state memory: memfd_create failed: " + std::string(std::strerror(errno)));
     // Reserve now: running out of memory must be an error here, not a SIGBUS in the middle of a step.
-    const int failure = reserve(fd.get(), bytes);
+    const int failure = reserve_file(fd.get(), bytes);
     if (failure != 0)
       throw MemoryError("state memory: " + std::to_string(bytes) + " bytes for " + label +
                         " cannot be had: " + std::strerror(failure) + "; give the job more memory");

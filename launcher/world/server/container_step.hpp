@@ -21,9 +21,9 @@ class ContainerStep {
  public:
   struct Callbacks {
     std::function<void()> ready;  // ranks can enter; again when the container has been replaced
-    // The container could not be made, or not within kImageSeconds in which Slurm did
-    // not have the job suspended. Not called once the container was ready: a step
-    // that ends later is started again, and running ranks keep the container they are in.
+    // The container could not be made, or not within kImageSeconds. Time in which Slurm has the job suspended does not
+    // count. Not called once the container was ready: a step that ends later is started again, and running ranks keep
+    // the container they are in.
     std::function<void(const std::string& why)> failed;
   };
   // `command`: runs container_program() as a step of this node. Throws Error.

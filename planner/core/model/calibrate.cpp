@@ -19,7 +19,8 @@
 namespace espalier {
 namespace {
 
-// A sum shorter than this share of the backward pass shows what it costs to start sums, and not how much is hidden.
+// A sum shorter than this share of the backward pass shows what it costs to start sums, and not how much is hidden. The
+// share was chosen, not measured.
 constexpr double kTellingSum = 0.25;
 constexpr double kMostSlower = 1e6;
 constexpr double kRounding = 1e-9;  // relative error of arithmetic, as opposed to measurement

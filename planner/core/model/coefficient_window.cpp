@@ -167,6 +167,7 @@ JobCoefficients refine(const JobCoefficients& before, JobCoefficients fresh) {
       now.*assumed = false;
     };
     for (const GpuAccess& time : kTimes) keep(time.value, time.assumed);
+    if (known.sums_by_unit != fresh.sums_by_unit) continue;  // their overlaps are not of the same thing
     if (now.assumed_overlap && !old.assumed_overlap) fresh.sync_beyond = known.sync_beyond;
     keep(&GpuCoefficients::overlap, &GpuCoefficients::assumed_overlap);
   }
@@ -205,6 +206,7 @@ JobCoefficients blend(const JobCoefficients& before, const JobCoefficients& fres
     for (const GpuAccess& time : kTimes)
       if (!(old.*time.assumed) && !(now.*time.assumed))
         result.gpu[type].*time.value = old.*time.value + weight * (now.*time.value - old.*time.value);
+    if (known.sums_by_unit != fresh.sums_by_unit) continue;
     if (!old.assumed_overlap && !now.assumed_overlap)
       result.sync_beyond = known.sync_beyond + weight * (fresh.sync_beyond - known.sync_beyond);
     if (!old.assumed_overlap && !now.assumed_overlap)
