@@ -374,6 +374,12 @@ std::optional<SlurmJob> load_job(JobId id) {
   result.excluded = job->excluded;
   return result;
 }
+std::map<JobId, SlurmJob> load_jobs(const std::set<JobId>& ids) {
+  std::map<JobId, SlurmJob> found;
+  for (const JobId id : ids)
+    if (auto job = load_job(id)) found.emplace(id, std::move(*job));
+  return found;
+}
 
 int idle_gpus(const std::string& node) {
   reach_slurmctld();
