@@ -17,10 +17,13 @@
 # A test, or a file, with a tag long:1 to long:6 is a variant that takes long: it runs in every sixth run. Which of the six a commit's run is
 # follows from its hash; without git it is the first. LONG=K: the run number K; LONG=all, or FILES: all tests.
 #
+# TESTS_END: the time, in seconds since 1970, by which the run has told its result. Near it no test begins; what did not run has failed.
+#
 # A machine on which nothing of ours runs for ten seconds fails whatever waits for something to happen in time. That is said.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 export BUILD=${BUILD:-build}
+export TESTS_END=${TESTS_END:-$((EPOCHSECONDS + 86400))}
 passed=0 failed=0 skipped=0
 filter=()             # options of bats that choose tests
 logs=$BUILD/test/logs # of boxes in which something failed
@@ -54,6 +57,12 @@ watch_clock() {
 watch_clock & watcher=$!
 beside='' beside_output='' lane='' quiet=''
 trap 'kill $watcher $beside $lane 2>/dev/null; rm -rf "$stood_still" $beside_output $quiet' EXIT
+
+# Prints how many of the given seconds are left before TESTS_END, without the time that telling the result takes.
+left_of() { # SECONDS
+  local left=$((TESTS_END - EPOCHSECONDS - 60))
+  echo $((left < $1 ? left : $1))
+}
 
 heading() { printf '\n== %s\n' "$1"; }
 directive() { sed -n "1,12s/^# $1: //p" "$2" | head -n 1; }
@@ -101,10 +110,19 @@ tally() { # FILE
   remember_failures "$1" "$own"
 }
 
+# Runs the command for at most so many seconds, and not beyond TESTS_END.
+in_time() { # SECONDS COMMAND...
+  local most
+  most=$(left_of "$1")
+  shift
+  if [ "$most" -gt 0 ]; then timeout -k 10 "$most" "$@"
+  else echo "not begun: the run ends in a minute (TESTS_END)"; return 124; fi
+}
+
 suite_unit() {
   heading "unit tests"
   local output summary
-  output=$(timeout -k 5 1500 "$BUILD/test/unit" 2>&1)
+  output=$(in_time 1500 "$BUILD/test/unit" 2>&1)
   local status=$?
   summary=$(sed -n 's/.*test cases: *\([0-9]*\) *| *\([0-9]*\) passed *| *\([0-9]*\) failed *| *\([0-9]*\) skipped.*/\2 \3 \4/p' <<< "$output" | tail -n 1)
   if [ -z "$summary" ]; then
@@ -134,7 +152,7 @@ suite_unit() {
 
 one_of_sim() { # WHAT ARGUMENT...: one run of the simulation is one test
   local what=$1 output; shift
-  if output=$(timeout -k 5 900 "$BUILD/test/sim" "$@" 2>&1); then
+  if output=$(in_time 900 "$BUILD/test/sim" "$@" 2>&1); then
     passed=$((passed + 1)); echo "  ok   $what: $(tail -n 1 <<< "$output")"
   else
     failed=$((failed + 1)); tail -n 200 <<< "$output"; echo "  FAIL $what"; failures+=("simulation: $what")
@@ -154,7 +172,7 @@ run_bats() { # FILE [COMMAND...]: its TAP; the command runs bats, e.g. a box
   limit=$(directive limit "$file") each=$(directive each "$file")
   if [ -n "${short_form[$file]:-}" ] && [ ${#filter[@]} -eq 0 ]; then local filter=(--filter-tags short); fi
   if [ -n "$others" ] && [ ${#filter[@]} -eq 0 ]; then local filter=(--filter-tags "$others"); fi
-  BATS_TEST_TIMEOUT=${each:-120} timeout -k 10 "${limit:-600}" "$@" bats --tap --timing "${filter[@]}" "$file" 2>&1 < /dev/null
+  BATS_TEST_TIMEOUT=${each:-120} in_time "${limit:-600}" "$@" bats --tap --timing "${filter[@]}" "$file" 2>&1 < /dev/null
 }
 
 stillness() { [ ! -s "$stood_still" ] || echo "  the machine stood still for $(paste -sd+ "$stood_still") s meanwhile"; }
@@ -187,20 +205,17 @@ run_plain() { # FILE FOLDER
   OMPI_MCA_orte_tmpdir_base=$2 OMPI_MCA_btl_vader_backing_directory=$2 TMPDIR=$2 run_bats "$1"
 }
 
+plain_in() { run_plain "$2" "$1/$(basename "$2" .bats)"; } # FOLDER FILE
+
 # Two files at a time: most of it is MPI worlds that start.
 suite_plain() {
-  local file scratch start=$SECONDS lanes=()
+  local file scratch start=$SECONDS other
   scratch=$(mktemp -d)
   : > "$stood_still"
-  for file in $(chosen "$1"); do
-    if [ ${#lanes[@]} -ge 2 ]; then
-      wait "${lanes[0]}"
-      lanes=("${lanes[@]:1}")
-    fi
-    run_plain "$file" "$scratch/$(basename "$file" .bats)" > "$scratch/$(basename "$file").tap" &
-    lanes+=($!)
-  done
-  [ ${#lanes[@]} -eq 0 ] || wait "${lanes[@]}"
+  chosen "$1" > "$scratch/queue"
+  run_queue "$scratch" plain_in "$scratch" & other=$!
+  run_queue "$scratch" plain_in "$scratch"
+  wait "$other"
   for file in $(chosen "$1"); do
     heading "$file"
     tally "$file" < "$scratch/$(basename "$file").tap"
@@ -239,12 +254,12 @@ suite_cluster() {
     ! says beside "$file" || echo "$file"
   done > "$scratch/queue"
   while read -r file; do : > "$scratch/$(basename "$file").tap"; done < "$scratch/queue" # "did not run", until it has
-  run_beside "$scratch" & lane=$!
+  run_queue "$scratch" in_box run_bats & lane=$!
   for file in $(chosen tests/cluster); do
     says alone "$file" || says beside "$file" || in_box bats_file "$file"
   done
-  run_beside "$scratch" & lane+=" $!"
-  run_beside "$scratch"
+  run_queue "$scratch" in_box run_bats & lane+=" $!"
+  run_queue "$scratch" in_box run_bats
   # shellcheck disable=SC2086 # two of them
   wait $lane
   lane=''
@@ -255,11 +270,13 @@ suite_cluster() {
   done
   rm -rf "$scratch"
 }
-# Runs the files of the queue, one after the other, until the queue is empty. Two of these functions may run at a time.
-run_beside() { # FOLDER of the queue, and for results
-  local file
-  while file=$(flock "$1" sed -i -e '1w /dev/stdout' -e 1d "$1/queue") && [ -n "$file" ]; do
-    in_box run_bats "$file" > "$1/$(basename "$file").tap"
+# Runs the command with each file of the queue, one after the other, until the queue is empty. Several of these functions may run
+# at a time. What fails is told at once, and everything again in the order of the files when all are done.
+run_queue() { # FOLDER of the queue, and for results; COMMAND...
+  local folder=$1 file; shift
+  while file=$(flock "$folder" sed -i -e '1w /dev/stdout' -e 1d "$folder/queue") && [ -n "$file" ]; do
+    "$@" "$file" > "$folder/$(basename "$file").tap"
+    sed -n "s|^not ok [0-9]* |  failed once: $file: |p" "$folder/$(basename "$file").tap"
   done
 }
 says() { sed -n 1,12p "$2" | grep -qx "# $1"; } # WORD FILE
@@ -293,7 +310,7 @@ start_beside() {
   export RETRY_WHEN=$quiet/now
   # shellcheck disable=SC2016 # $@ is the inner shell's
   setsid nice -n 10 bash -c '{ echo 10 > /proc/self/autogroup; } 2> /dev/null; exec "$@"' beside \
-    "${MAKE:-make}" --no-print-directory -j"$(nproc)" BUILD="$BUILD" SUITES="unit sim torchrt standin" check \
+    "${MAKE:-make}" --no-print-directory -j"$(nproc)" BUILD="$BUILD" SUITES="unit sim torchrt standin install runner" check \
     > "$beside_output" 2>&1 < /dev/null &
   beside=$!
 }
@@ -318,7 +335,7 @@ started=$SECONDS
 [ -z "$others" ] || echo "long tests: those of run $LONG of $runs; LONG=all runs all of them"
 for suite in "${@:-all}"; do
   case $suite in
-    all) start_beside; suite_plain tests/install; suite_plain tests/runner; suite_cluster; end_beside ;;
+    all) start_beside; suite_cluster; end_beside ;;
     unit | sim | standin) "suite_$suite" ;;
     torchrt | install | runner) suite_plain "tests/$suite" ;;
     cluster) suite_cluster ;;

@@ -20,8 +20,8 @@ class Session {
   explicit Session(const WorkerEnvironment& environment);
 
   // Every method throws ConnectionLost when the launcher is gone, and Error when something comes that is not expected
-  // or nothing within ten minutes. Every wait throws LeaveNow at `exit`. A `checkpoint` may come at any time: where it
-  // cannot be written at once it is remembered until take_checkpoint().
+  // or nothing within ESPALIER_PATIENCE. Every wait throws LeaveNow at `exit`. A `checkpoint` may come at any time:
+  // where it cannot be written at once it is remembered until take_checkpoint().
 
   // ---- the start, in this order
   void hello(const wire::Frame& hello) { control_.send(hello); }

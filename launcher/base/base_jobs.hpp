@@ -22,10 +22,10 @@
 
 namespace espalier::launcher {
 
-// Of a base that this launcher has not seen run, and that has ended: whether its keepers may have given it back since
-// no launcher accepted them in time, e.g. as Slurm had the submitted job suspended. Their batch script ends well then.
-// One that its user has cancelled is another matter. `since`: from Slurm's answer before. Where that is long ago, the
-// launcher has stood still, and Slurm may have forgotten the base meanwhile.
+// For a base that has ended, and that this launcher never saw run. True if its keepers may have given it back because
+// no launcher accepted them in time, for example while Slurm had suspended the submitted job. Their batch script then
+// ends with success. False if its user cancelled it. `since`: the time since Slurm's answer before. If that is long,
+// the launcher stood still, and Slurm may have forgotten the base meanwhile.
 bool given_back_unseen(const std::optional<SlurmJob>& base, std::chrono::steady_clock::duration since);
 
 class BaseJobs {

@@ -17,7 +17,7 @@ inline wire::Outcome outcome_of(JobId job, const Decision& decision, const std::
   return outcome;
 }
 
-// A decision that the planner has not made it does not know either.
+// The planner does not know a decision that the launcher made (id 0). So its outcome tells why it was made.
 inline void tell_own(const Decision& decision, wire::Outcome& outcome) {
   if (decision.id != 0) return;
   outcome.trigger = decision.trigger;

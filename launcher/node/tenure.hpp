@@ -38,11 +38,11 @@ class Tenure {
   bool taken_on_ = false, over_ = false, signalled_ = false, told_ = false;
 };
 
-// For the keeper on a node of the anchor. The keeper stays until the launcher tells it to leave: a task that ends may
-// end the step, and the node's state ends with the keeper. Exceptions: if the launcher was found once, and then for a
-// long time its host answers that nothing listens there, the launcher has ended and its word to leave was lost. If no
-// launcher was ever found for half an hour in which the program did not run without one either, it has ended before
-// this keeper could hear of it.
+// How long the keeper on a node of the anchor stays. It stays until the launcher tells it to leave: a task that ends
+// may end the step, and the node's state ends with the keeper. There are two exceptions. (1) The keeper had found the
+// launcher, and for a long time now the launcher's host answers that nothing listens there. The launcher has ended, and
+// its word to leave was lost. (2) For half an hour the keeper has found no launcher, and the program did not run
+// without one. The launcher ended before this keeper could hear of it.
 class AnchorTenure {
  public:
   using Time = Tenure::Time;

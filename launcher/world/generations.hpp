@@ -52,7 +52,7 @@ class Generations {
   const Plan& plan() const { return plan_; }        // of the running one
   void set_plan(const Plan& plan) { plan_ = plan; }
   const EarlierGenerations& earlier() const { return earlier_; }
-  // A generation may lack memory that another one has on the same GPUs: there is another one, or was until just now.
+  // True if two generations share GPUs, or did until a moment ago. A lack of memory may then be the other one's fault.
   bool crowded() const;
 
   // The ranks of the first generation, on `plan`. Throws Error.

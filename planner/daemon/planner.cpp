@@ -148,6 +148,7 @@ void Planner::send_question() {
 
 void Planner::answered(SlurmAgent::Snapshot answer) {
   log_.tell_left_out(clock_seconds());
+  ended_log_.tell_left_out(clock_seconds());
   if (const auto* why = std::get_if<std::string>(&answer)) {
     if (!trouble_) spdlog::error("Slurm: {}; no decisions until it answers", *why);
     trouble_ = *why;
@@ -321,13 +322,14 @@ void Planner::kill_strays(const SlurmSnapshot& slurm) {
       continue;
     }
     ++ending_strays_;
-    log_.line(stray.uid, spdlog::level::warn, "{} {} of job {}: {}; ending it", stray.what, stray.extension,
-              stray.anchor, stray.why);
+    ended_log_.line(stray.uid, spdlog::level::warn, "{} {} of job {}: {}; ending it", stray.what, stray.extension,
+                    stray.anchor, stray.why);
     slurm_.kill(stray.extension, [this, alive = std::weak_ptr(alive_), stray](const std::string& error) {
       if (alive.expired()) return;
       --ending_strays_;
       if (!error.empty())
-        log_.line(stray.uid, spdlog::level::err, "{} {}: cannot be ended: {}", stray.what, stray.extension, error);
+        ended_log_.line(stray.uid, spdlog::level::err, "{} {}: cannot be ended: {}", stray.what, stray.extension,
+                        error);
     });
   }
 }

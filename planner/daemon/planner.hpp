@@ -319,6 +319,8 @@ class Planner {
   Spending writes_{{4 << 20, 128 << 10}, {4 << 20, 64 << 10}, {512 << 20, 16 << 20}};
   LoopTime loop_time_;
   UserLog log_{[this](uid_t user) { return elastic_jobs_of(user); }};
+  // Of jobs that are ended: apart, so that no user hides these lines behind messages of his own.
+  UserLog ended_log_{[this](uid_t user) { return elastic_jobs_of(user); }};
   std::optional<double> submitted_at_;
   std::shared_ptr<const SlurmSnapshot> last_;
   std::shared_ptr<const std::vector<Weighed>> weighed_ = std::make_shared<const std::vector<Weighed>>();

@@ -11,8 +11,7 @@ constexpr double kMinute = 60;
 
 void tell(uid_t user, std::size_t left_out) {
   if (left_out > 0)
-    spdlog::warn("uid {}: {} more lines of the log that its messages caused within a minute were left out", user,
-                 left_out);
+    spdlog::warn("uid {}: {} more lines of the log about what it did within a minute were left out", user, left_out);
 }
 
 }  // namespace

@@ -294,8 +294,8 @@ struct Known {
 
 // ---- tools and nodes -> planner -----------------------------------------------------------------------------------
 
-// `what`: "ping", "job", "jobs", "decision", "decisions", "nodes", "profiles", "profile", "config", "hold", "release",
-// "reclaim", "explain", "forget".
+// `what`: "ping", "job", "explain", "hold" and the others of queries.cpp. A name that it does not know is
+// refused.
 struct Query {
   static constexpr const char* type = "query";
   std::string what;

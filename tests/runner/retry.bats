@@ -2,7 +2,7 @@
 # shellcheck disable=SC2016 # in the made-up ones these expressions expand
 
 setup() {
-  unset LONG FILES # those of the run that this test is part of
+  unset LONG FILES TESTS_END # those of the run that this test is part of
   tree=$BATS_TEST_TMPDIR/tree state=$BATS_TEST_TMPDIR/state
   mkdir -p "$tree"/{bin,build} "$tree"/tests/{cluster,install,runner} "$state"
   cp "$BATS_TEST_DIRNAME"/../{run.sh,retry.bash} "$tree/tests/"
@@ -46,7 +46,7 @@ says() { echo "$*" >> "$bats"; }
 runs() {
   # bats puts its own folder in front, where another `bats` does not find itself.
   status=0
-  env -i ${LONG:+LONG="$LONG"} ${FILES:+FILES="$FILES"} PATH="$tree/bin:$(tr : '\n' <<< "$PATH" | grep -v bats-core | paste -sd:)" STATE="$state" "$tree/tests/run.sh" "$@" \
+  env -i ${TESTS_END:+TESTS_END="$TESTS_END"} ${LONG:+LONG="$LONG"} ${FILES:+FILES="$FILES"} PATH="$tree/bin:$(tr : '\n' <<< "$PATH" | grep -v bats-core | paste -sd:)" STATE="$state" "$tree/tests/run.sh" "$@" \
     > "$tree/output" 2>&1 || status=$?
   cat "$tree/output"
   mapfile -t lines < <(sed '1,/^== [0-9]* s$/d' "$tree/output")
@@ -175,6 +175,22 @@ echo "[doctest] test cases: $run | $((run - failed)) passed | $failed failed | 0
   ended 1 "4 passed, 1 failed, 0 skipped"
   [ "${lines[0]}" = "flaky: 4" ]
   grep -q "FAIL 4 are flaky; more than three fail the run" "$tree/output"
+}
+
+@test "a run that must end soon begins nothing, and one that ends a little later runs nothing again; both name what failed" {
+  file a
+  has "one" "once one"
+  has "two" "told two"
+  touch "$state/told"
+  TESTS_END=$((EPOCHSECONDS + 30)) runs cluster
+  ended 1 "0 passed, 1 failed, 0 skipped"
+  told two 0
+  failures "tests/cluster/a.bats: the file itself did not run"
+  TESTS_END=$((EPOCHSECONDS + 100)) runs cluster
+  ended 1 "1 passed, 1 failed, 0 skipped"
+  told two 1
+  failures "tests/cluster/a.bats: one"
+  grep -q "not run again: tests/cluster/a.bats" "$tree/output"
 }
 
 @test "names are taken as they are, whatever a regular expression would make of them" {

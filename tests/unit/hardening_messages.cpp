@@ -65,6 +65,18 @@ TEST_CASE("a user who comes back again and again to be refused gets a bounded nu
   CHECK(log.lines("left out") == 1);
 }
 
+TEST_CASE("a user cannot hide that a job is ended behind lines of its own messages") {
+  Daemon daemon;
+  REQUIRE(daemon.until([&] { return daemon.planner->last_snapshot() != nullptr; }));
+  const Log log;
+  for (int i = 0; i < 400; ++i) daemon.connect(1001)->says(wire::Bye{99, 0});
+  REQUIRE(log.lines("(uid 1001)") == UserLog::kLines);
+  daemon.slurm_says([](SlurmSnapshot& slurm) {
+    slurm.jobs[50] = slurm_job(50, 1001, {}, "espalier:ext:3:0123abcd stage-profile:a100");
+  });
+  CHECK(daemon.until([&] { return log.lines("profile job 50 of job 3: ") == 1; }));
+}
+
 TEST_CASE("a launcher whose profiles are refused for ever other reasons gets a bounded number of lines in the log") {
   Daemon daemon(true);
   const auto link = daemon.launcher();

@@ -17,10 +17,10 @@ struct VaultPlace {
   int copies = 2;              // of other ranks' states that it has memory for (copies_that_fit)
 };
 
-// Between 2, which a rank must have room for, and 4: more would come to few ranks of the job's own by the same network,
+// Of how many other ranks a rank can keep copies: from 2, for which it must have room, to 4. More would gain little,
 // and snapshots would take as much longer. `free_bytes`: of the host's memory. `ranks`: that run on this host.
-// `state_bytes`: of the largest state. Each copy takes two states; a half of what is left after the ranks' own copies
-// is kept free.
+// `state_bytes`: of the largest state. A copy takes twice that. Half of what the ranks' own copies leave of the memory
+// stays free.
 int copies_that_fit(std::int64_t free_bytes, int ranks, std::int64_t state_bytes);
 
 // By rank: the rank that keeps a copy of its state; -1: none. `places`: the ranks' vaults. The

@@ -73,10 +73,10 @@ pipeline::Schedule order_of_work(const Layout& layout, const ScheduleOptions& op
 pipeline::Schedule forwards_then_backwards(const Layout& layout);
 
 // One rank's operations. Its computations come in the order of `work`. What one rank sends another in one lane is
-// received in the order in which it is sent. A message is received one computation ahead of the first one that needs it
-// or a message behind it, so that it travels meanwhile; but not before a send of its lane, and not before something
-// that the message needs. So forwards that follow one another receive right before they begin. That takes memory for
-// one message more than are computed on. Neighbouring chunks of one stage exchange no messages. With recomputing the
+// received in the order in which it is sent. A message is received one computation earlier than it or a message behind
+// it is needed, so that it travels meanwhile. It is never received before an earlier send of its lane, nor before what
+// it depends on. So forwards that follow one another receive right before they begin. This takes memory for one message
+// more than computations use. Neighbouring chunks of one stage exchange no messages. With recomputing the
 // parameters' gradients are computed with the inputs' (W does nothing). Throws Error when `work` is for other chunks or
 // another number of micro-batches.
 std::vector<Op> lower(const Layout& layout, const ScheduleOptions& options, const pipeline::Schedule& work, int rank);
@@ -85,9 +85,9 @@ Schedule make_schedule(const Layout& layout, const ScheduleOptions& options);
 // The list of one rank only: in a large world a rank does not need the other lists.
 std::vector<Op> make_operations(const Layout& layout, const ScheduleOptions& options, int rank);
 
-// How the messages of a lane meet. `queues`: a lane of a rank is a queue, in which each transfer is done when the peer
-// has come to it as well (NCCL: a lane has a stream, and a send ends when it is received). `apart`: each message by
-// itself (MPI).
+// How the messages of a lane meet. `queues`: a lane is a queue, and a transfer ends only when the peer has reached it,
+// too (NCCL: a lane has a stream, and a send ends when it is received). `apart`: messages do not wait for each other
+// (MPI).
 enum class Messages { queues, apart };
 
 // Runs the lists against each other. Returns one sentence per problem: a deadlock, a lost or

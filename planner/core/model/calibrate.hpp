@@ -39,11 +39,11 @@ struct Calibration {
 
 // Coefficients of GPU types that the plan does not use are scaled from a type that it uses. They
 // stay marked as assumed. So does everything else that the configuration does not show. `bytes` and
-// `tied` of `training` matter only for sizes that the profile lacks. recompute, zero1 and integer_sums come from the
-// profile. `known.rail_ms_per_byte` holds until a sum tells another one: where a sum is hidden, its links may be that
-// slow, unless complete overlap would not hide that much. `own_lists`: the job's (JobCoefficients::own_lists), whose
-// memory its plan may show; they are not part of the result. Throws Error when plan, topology and profile do not fit
-// each other, or when no replica reports its times.
+// `tied` of `training` only fill gaps of the profile. recompute, zero1 and integer_sums come from the profile.
+// `known.rail_ms_per_byte` is kept until this profile's sum of gradients proves another. A sum that is hidden behind
+// computation proves nothing, unless even complete overlap could not hide that much. `own_lists`: the job's
+// (JobCoefficients::own_lists), whose memory its plan may show; they are not part of the result. Throws Error when
+// plan, topology and profile do not fit each other, or when no replica reports its times.
 Calibration calibrate(const Hardware& hardware, const Topology& topology, const Profile& profile,
                       const Training& training = {}, const KnownBefore& known = {},
                       const std::shared_ptr<const OwnLists>& own_lists = {});

@@ -8,10 +8,10 @@
 
 namespace espalier {
 
-// A replica of `tp` GPUs computes for k_comp * share / tp * this. 1 where nothing was measured of a model of a known
-// family. For a degree that was not measured: between the two measured ones beside it, by the degrees' logarithms. That
-// of the largest measured degree times 1.25 beyond it, since a finer division brings costs of its own. 1.01 times that
-// of the smallest measured degree below it.
+// A replica of `tp` GPUs computes for k_comp * share / tp * this factor. It is 1 where nothing was measured of a model
+// of a known family. A measured degree has the factor measured. Between two measured degrees it is interpolated over
+// log(tp). Above the largest it is that one's times 1.25, since a finer division has costs of its own. Below the
+// smallest it is that one's times 1.01.
 double degree_factor(const JobCoefficients& job, int tp);
 
 // The smallest one of the degrees that `job` allows. 1: there is none.
@@ -22,8 +22,8 @@ double samples_of_work(const JobCoefficients& job, int share, int tp);
 
 bool degree_is_measured(const JobCoefficients& job, int tp);
 
-// Names every degree that `job` allows, those that were not measured at the end of their range at which they are
-// slowest: 1.2 times degree_factor() where that is above all or between measured ones, else degree_factor().
+// Gives every degree that `job` allows a factor of its own. One that was not measured gets the worst of its range:
+// 1.2 times degree_factor() above or between measured degrees, else degree_factor().
 void count_unmeasured_degrees_as_worst(JobCoefficients& job);
 
 // The same coefficients with k_comp told for replicas of `tp` GPUs: degree_factor(tp) is 1 then. Unchanged where `tp`

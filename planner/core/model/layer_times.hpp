@@ -15,10 +15,10 @@ struct LayerFit {
   double fixed_samples = 0;                  // JobCoefficients::fixed_samples
 };
 
-// Such that a layer takes k_comp * (samples * factor / tp + fixed_samples), with the factor 1 at degree `told`. All
-// degrees share the fixed part: it is the mean of what straight lines through each degree's times leave at no samples,
-// at most nine tenths of the shortest time, and 0 where no degree was measured with several numbers of samples. Then a
-// degree that was measured with other numbers of samples than `told` has no factor. nullopt: `told` was not measured.
+// Fits: a layer takes k_comp * (samples * factor / tp + fixed_samples), with the factor 1 at degree `told`. All degrees
+// share fixed_samples. A line through each degree's times meets 0 samples somewhere: it is the mean of these, at most
+// nine tenths of the shortest time. It is 0 where no degree was measured with several numbers of samples. Then a degree
+// that was measured with other numbers of samples than `told` gets no factor. nullopt: `told` was not measured.
 std::optional<LayerFit> fit_layer_times(const std::vector<LayerTime>& times, int told);
 
 }  // namespace espalier

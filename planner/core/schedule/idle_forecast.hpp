@@ -24,9 +24,9 @@ struct IdleForecast {
   double mean_gpus = 1;  // of a submission
   IdleForecastLimits limits = {};
 
-  // Until somebody needs one of `gpus` idle GPUs. Jobs that arrive take the other idle GPUs first, so that n =
-  // floor((idle
-  // - gpus) / mean_gpus) + 1 of them must come: n / rate seconds, within the limits.
+  // Seconds until somebody needs one of `gpus` idle GPUs. Jobs that arrive take the other idle GPUs first. So
+  //     n = floor((idle - gpus) / mean_gpus) + 1
+  // jobs must arrive, which takes n / rate seconds. The result is kept within the limits.
   double seconds(int gpus) const;
 };
 

@@ -12,9 +12,9 @@
 
 namespace espalier {
 
-// `site` with the job's islands (Topology::add_island). A node's GPUs that the job does not hold keep the node's own
-// id: what it gets of them in one decision is one extension. A node whose GPUs are all of one island is none. Islands
-// that a TP group of the job's present plan joins count as one, because the group's speed was measured as it is.
+// `site` divided into the job's islands (Topology::add_island). GPUs that the job does not hold keep their node's id,
+// because it gets those of one decision as one extension. A node with only one island is not divided. Islands that one
+// TP group of the job's present plan joins become one, because the group's speed was measured over both.
 // Returns `site` itself where no node is divided, and with Hardware::jobs_reach.
 std::shared_ptr<const Site> site_for(std::shared_ptr<const Site> site, const ElasticJob& job);
 Site site_for(const Site& site, const ElasticJob& job);

@@ -17,10 +17,10 @@ namespace espalier {
 // Whether this part decides for the job. A plan that its user gave stays as other parts leave it.
 bool replaces(const ElasticJob& job);
 
-// A look at a job takes some 0.1 s of a core, so there are at most two in a decision: first at jobs that were never
-// looked at, then at those whose last look is longest ago. A job is looked at when its plan is new, when its
-// coefficients have changed once, and from then on where they change again after a rest of one minute, two minutes and
-// so on up to an hour. A placement that a job left is not taken again while the job has the same GPUs.
+// To search a better placement for a job takes some 0.1 s of a core, so a decision does it for at most two jobs: first
+// for jobs that were never searched, then for those whose last search is longest ago. A job is searched when its plan
+// is new and at the first change of its coefficients. After that it is searched at changes that are at least 1 minute,
+// then 2, 4 and so on up to 60 minutes apart. A placement that a job left is not taken again on the same GPUs.
 class Replacing {
  public:
   static constexpr std::size_t kMostLooks = 2;

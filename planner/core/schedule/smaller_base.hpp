@@ -25,11 +25,11 @@ struct WaitingBase {
   std::vector<std::string> types;  // GPU types that the job may run on; empty: any
 };
 
-// The parts of the smaller base, sorted by node: the most GPUs that can be had with as many on each node, on the fewest
-// nodes of those. It has fewer GPUs than the one that waits, on one type of GPUs, and leaves so many nodes alone that
-// the one that waits has room beside it on the nodes of `cluster`, whoever holds them now: the job must not wait for
-// itself. Throws Error that says why there is none: Slurm does not say that the base waits for GPUs, or has not had its
-// try yet; another waiting job could use the GPUs; there are too few.
+// The base to ask for instead of the one that waits, as parts sorted by node. It has fewer GPUs than that one, of one
+// type, and the same number on each node. Of these the most GPUs are taken, then the fewest nodes. It leaves enough
+// nodes of `cluster` alone, whoever holds them now, that the waiting base fits beside it: the job must not wait for
+// itself. Throws Error with the reason if there is none: Slurm does not say that the base waits for GPUs, or has not
+// tried it yet; another waiting job could use the GPUs; there are too few.
 // Cost: O(nodes + waiting jobs x nodes with idle GPUs + GPUs of a node x those nodes x types).
 std::vector<ExtensionRequest> smaller_base(const WaitingBase& base, const ClusterView& cluster);
 

@@ -30,9 +30,9 @@ struct GpuAt {
 // Which of GPUs with the same affinity come first. In both orders, of equal nodes, one on which the job has an island.
 enum class AffinityTies {
   by_place,  // as printed: those of the lower rack and node
-  // Those of the nodes that have more of them, so that a job gets whole nodes rather than a scatter over parts of many:
-  // first the leaf switch with the largest such node, then its nodes from the largest down. A node with more than
-  // `most` counts as one with `most`, and among these the smallest comes first, so that large ones stay whole.
+  // Those of the nodes that have most of them, so that a job gets whole nodes and not parts of many: first the leaf
+  // switch with the largest such node, then its nodes from large to small. A node with more than `most` counts as one
+  // with `most`. Of those the smallest comes first, so that large nodes stay whole.
   whole_first
 };
 
