@@ -65,7 +65,7 @@ include tests/fuzz/fuzz.mk
 # `make` prints one short line a file, with a count; V=1: whole commands, as does -n.
 ifeq ($(V)$(COUNTING)$(findstring n,$(firstword -$(MAKEFLAGS))),)
   # Counted only for goals that are files or `all`: -n runs the recipes of `test` that call make.
-  ifeq ($(filter-out all planner-and-plugins $(BUILD)/%,$(MAKECMDGOALS)),)
+  ifeq ($(filter-out all planner-and-plugins next-version $(BUILD)/%,$(MAKECMDGOALS)),)
     to_do := $(shell $(MAKE) -n COUNTING=1 --no-print-directory $(MAKECMDGOALS) 2>/dev/null | grep -c -e ' -MMD -MP -c ')
   endif
   done := 0

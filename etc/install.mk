@@ -14,7 +14,7 @@ INSTALLED = \
   $(foreach p,$(notdir $(PLUGINS)),$(BUILD)/lib/$p:lib/slurm/$p:755) \
   $(foreach m,$(wildcard man/*.[1-9]),$m:$(MANDIR)/man$(subst .,,$(suffix $m))/$(notdir $m):644) \
   $(foreach f,$(SITE_FILES),$(BUILD)/$f:$(if $(filter %.service,$f),lib/systemd/system,$(DOCDIR))/$(notdir $f):644) \
-  $(foreach e,$(shell find examples -name '*.toml' -o -name '*.csv' -o -name tokens.py -o -path '*/pytorch/*' -o -path '*/c/*'),$e:$(DOCDIR)/$e:644) \
+  $(foreach e,$(shell find examples -name '*.toml' -o -name '*.csv' -o -name tokens.py -o -name '*.sbatch' -o -path '*/pytorch/*' -o -path '*/c/*'),$e:$(DOCDIR)/$e:644) \
   $(foreach p,$(notdir $(wildcard torchrt/python/espalier/*.py)) py.typed,torchrt/python/espalier/$p:$(PYTHONDIR)/espalier/$p:644) \
   $(foreach m,METADATA entry_points.txt,$(BUILD)/$(PYTHON_INFO)/$m:$(PYTHONDIR)/$(PYTHON_INFO)/$m:644) \
   $(WORKER_LIBRARY).0:lib/libespalier-worker.so.0:755 libespalier-worker.so.0:lib/libespalier-worker.so:link \

@@ -253,7 +253,7 @@ class Planner {
   void recall(LiveJob& live);
   bool restore(LiveJob& live);
   void learn_profile(LiveJob& live, double spread);
-  void learn_change(const LiveJob& live, const DecisionRecord& record);
+  void learn_change(LiveJob& live, const DecisionRecord& record);
   std::optional<Knowledge> row_of(const LiveJob& live) const;
   void save(LiveJob& live, double now);
   // The most GPUs that a plan of the job may have: the site's limit, or what Slurm has confirmed.

@@ -123,6 +123,8 @@ void Planner::admit_now(const wire::ConnectionPtr& link, const wire::Register& m
   live.pid = message.pid;
   live.job = message.job;
   live.job.uid = slurm.uid;
+  // Slurm has given the number again: the hold was of another user's job.
+  if (const auto owner = store_.owner(slurm.id); owner && *owner != slurm.uid) store_.hold(slurm.id, false);
   live.job.held = store_.held(slurm.id);
   if (fresh && store_.owner(slurm.id) == slurm.uid) live.usage = store_.training(slurm.id).value_or(TrainingUsage{});
   // A movable job's base may have run on meanwhile, and its GPUs have stood.

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "planner/core/error.hpp"
+#include "planner/core/schedule/planning_basis.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
@@ -295,7 +296,9 @@ std::int64_t Planner::reclaim(JobId id) {
   std::vector<GpuId> kept;
   for (const Holding& held : job.anchor)
     for (const int gpu : held.gpus) kept.push_back({held.node, gpu});
-  const auto plan = plan_on_subset(job, kept);
+  std::optional<PlanningBasis> basis;
+  if (site_) basis.emplace(PlanningBasis{*site_, live.profiles.coefficients(*site_)});
+  const auto plan = plan_on_subset(job, kept, basis ? &*basis : nullptr);
   if (!plan && static_cast<int>(kept.size()) < job.floor_gpus)
     throw Error(name + ": " + std::to_string(kept.size()) + " GPUs of its own are left, and MIN of --elastic is " +
                 std::to_string(job.floor_gpus) + "; it keeps its extensions");

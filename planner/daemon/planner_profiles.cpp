@@ -263,7 +263,7 @@ void Planner::learn_profile(LiveJob& live, double spread) {
 
 // A recovery teaches nothing: nobody chose or prepared it. Nor does the start of a job: it begins with no
 // process of the program on the node.
-void Planner::learn_change(const LiveJob& live, const DecisionRecord& record) {
+void Planner::learn_change(LiveJob& live, const DecisionRecord& record) {
   if (record.decision.kind == DecisionKind::recover || record.decision.kind == DecisionKind::start) return;
   if (record.phases_ms.contains("in_place")) return;  // it tells nothing of a change of generation
   const auto start = record.phases_ms.find("start");
@@ -272,7 +272,10 @@ void Planner::learn_change(const LiveJob& live, const DecisionRecord& record) {
   auto row = row_of(live);
   if (!row) return;
   if (record.decision.pause_ms > 0) row->pause.add(record.decision.pause_ms / 1000);
-  if (started) row->start.add(start->second / 1000);
+  if (started) {
+    row->start.add(start->second / 1000);
+    live.start_seconds = row->start.mean;
+  }
   written(log_, live.job, [&] { store_.save(*row); });
   charge_writes(live, clock_seconds());
 }

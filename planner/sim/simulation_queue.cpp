@@ -31,15 +31,12 @@ void Simulation::look_at_queue(double at) {
   // Only backfill may start a job behind the head.
   const auto& waiting = queue_.waiting();
   const auto last = queue_.backfills() ? waiting.end() : std::next(waiting.begin());
-  const bool starts = std::any_of(waiting.begin(), last, [&](const SimulatedJobState* job) { return fits(*job); });
+  FreeGpus free(input_.cluster);  // one for all: the first that fits ends the search, and one that does not takes none
+  const bool starts =
+      std::any_of(waiting.begin(), last, [&](const SimulatedJobState* job) { return take_for(free, *job).has_value(); });
   if (!slurm_acts && !starts) return;
   queue_at_ = at;
   events_.add({at, EventKind::queue, 0, 0});
-}
-
-bool Simulation::fits(const SimulatedJobState& job) const {
-  FreeGpus free(input_.cluster);
-  return take_for(free, job).has_value();
 }
 
 // The job's basic plan on these GPUs of one type.

@@ -55,7 +55,6 @@ class Simulation {
   // ---- the base queue, starts, and Slurm's preemptions for a waiting job
   void start_waiting();
   void look_at_queue(double at);
-  bool fits(const SimulatedJobState& job) const;
   Plan basic_on(const SimulatedJobState& job, const std::vector<GpuId>& gpus) const;
   int type_of(const Plan& plan) const;
   std::set<int> types_of(const Plan& plan) const;

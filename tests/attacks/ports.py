@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""ports.py FIRST COUNT SECONDS: takes COUNT TCP ports from FIRST on, as far as they are free, and passes nothing on.
+"""ports.py FIRST COUNT SECONDS [FILE]: takes COUNT TCP ports from FIRST on, as far as they are free, and passes nothing on.
 
 Who connects there is accepted and heard, and never answered. Prints how many ports it has, and at the end how many
-connections came.
+connections came. It ends before the time is over when there is a file FILE.
 """
 import os
 import resource
@@ -13,6 +13,7 @@ import time
 
 EACH = 900  # a process may not have more descriptors than its hard limit
 first, count, until = int(sys.argv[1]), int(sys.argv[2]), time.monotonic() + float(sys.argv[3])
+over = sys.argv[4] if len(sys.argv) > 4 else ""
 reader, writer = os.pipe()
 children = []
 for start in range(first, first + count, EACH):
@@ -34,8 +35,8 @@ for start in range(first, first + count, EACH):
             one.close()
     os.write(writer, f"{len(held)}\n".encode())
     guests = []
-    while (left := until - time.monotonic()) > 0:
-        for key, _ in poll.select(left):
+    while (left := until - time.monotonic()) > 0 and not (over and os.path.exists(over)):
+        for key, _ in poll.select(min(left, 0.5)):
             guests.append(key.fileobj.accept()[0])
             came += 1
     os.write(writer, f"{came}\n".encode())

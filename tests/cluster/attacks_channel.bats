@@ -157,8 +157,9 @@ outside() {
 @test "12,000 squatted ports: a job of two nodes starts, its keepers find it, and nobody comes to the attacker" {
   as_user scancel "$A"
   wait_for 60 "A is over" job_over "$A"
+  over=$(mktemp -u /tmp/ports-over.XXXXXX) # where mallory sees it
   (cd /tmp && exec ip netns exec n1 setpriv --reuid mallory --regid mallory --clear-groups /usr/bin/python3 \
-    "$BOX_REPO/tests/attacks/ports.py" 20000 12000 60 > "$BOX/log/ports" 2>&1 3>&-) &
+    "$BOX_REPO/tests/attacks/ports.py" 20000 12000 120 "$over" > "$BOX/log/ports" 2>&1 3>&-) &
   wait_for 30 "mallory has the ports" grep -q took "$BOX/log/ports"
   rm -f "$BOX"/home/B.*
   B=$(elastic B 4:4 -N2 -n2 -w n1,n2 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
@@ -167,8 +168,10 @@ outside() {
   echo "the launcher is at $place" >&3
   keeper_is_there() { ip netns exec n2 ss -Htnp state established dst "$place" | grep -q espalier-keeper; }
   wait_for 30 "the keeper of n2 has found it" keeper_is_there
+  touch "$over"
   wait_for 90 "the attack is over" grep -q connections "$BOX/log/ports"
   cat "$BOX/log/ports"
+  rm -f "$over"
   grep -qx 'connections 0' "$BOX/log/ports"
   as_user scancel "$B"
   leaves_nothing

@@ -29,7 +29,7 @@ moves_until() { # NODE PHASE
   # Refused while a plan on the same GPUs is on its way: what is said of that one does not count.
   begins() { since=$(($(wc -l < "$BOX/home/A.out") + 1)); espalier migrate "$A" --nodes "$1"; }
   wait_for 60 "A moves to $1" begins "$1"
-  until said_since "--> $2\$"; do sleep 0.02; done
+  timeout 60 bash -c 'until tail -n "+$1" "$2" | grep -q -- "--> $3\$"; do sleep 0.02; done' phase "$since" "$BOX/home/A.out" "$2"
 }
 ends_and_says_how_to_go_on() {
   wait_for 90 "A has ended" job_over "$A"

@@ -28,6 +28,7 @@ preempts_and_starts() { # after grown_cast
   wait_for 60 "A does 20 more steps" stepped_past A $(($(step_of A) + 20))
   # Ranks that are left alone in MPI_Finalize end after two seconds.
   wait_for 20 "the old generation is gone" old_one_gone
+  refute grep -q 'training went on' "$BOX/home/A.out" # it shrank in time, and did not heal after a loss
   [ "$(grep -c 'Process received signal' "$BOX/home/A.out")" -eq 0 ]
   finish urgent
 }

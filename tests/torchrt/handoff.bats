@@ -311,7 +311,7 @@ json.dump(script, sys.stdout)' "$@"
   abort_script "$(four)" > script.json
   forget_plays
   # The namespace outlives the director, or its end would end everything.
-  timeout -k 5 60 "$here/with_munge.sh" sh -c '"$@"; sleep 6' sh "$director" script.json summary.json -- \
+  timeout -k 5 300 "$here/with_munge.sh" sh -c '"$@"; sleep 60' sh "$director" script.json summary.json -- \
     "$train" small.toml --steps $STEPS --metrics elastic.jsonl > play.log 2>&1 3>&- &
   local player=$! pids
   trains_past 5
@@ -322,6 +322,7 @@ json.dump(script, sys.stdout)' "$@"
   alive $pids && false
   grep -q "espalier: train: rank [0-3]: the launcher is gone; leaving" play.log
   descendants "$player" | grep -q . # the namespace is still there
+  kill "$player"
   wait "$player" || true
 }
 

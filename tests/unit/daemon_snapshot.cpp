@@ -247,6 +247,28 @@ TEST_CASE("a job is not planned while Slurm has suspended it, its base or an ext
   }
 }
 
+TEST_CASE("a job that gives all extensions back at a user's word gets a plan that its own GPUs have room for") {
+  Daemon daemon;
+  daemon.slurm_says([](SlurmSnapshot& slurm) {
+    for (NodeView& one : slurm.cluster.nodes) one.gpu_type = "t4";
+    run_job(slurm, slurm_job(20, 1000, {{20, "n1", {2, 3}}}, "espalier:ext:10:0123abcd"));
+  });
+  ElasticJob large = job(10, "n1", {0, 1});
+  large.model = {"llama", 24, 2048, 16, 256, 1000, 16, 8};  // 19 GB of state: more than a T4 has
+  large.parallel = {};
+  extend(large, 20, "n1", {2, 3});
+  large.plan = uniform_plan(4, 1, 24, 16, 16, large.plan->ranks());
+  large.phase = JobPhase::running;
+  const auto link = daemon.connect(1000);
+  link->says(wire::Register{large, "n1", 1});
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>() && daemon.planner->site(); }));
+  daemon.planner->reclaim(10);
+  REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+  const Plan plan = link->got<wire::Propose>()->decision.plan;
+  CHECK(plan.gpu_count() == 2);
+  CHECK(plan.stages.size() == 2);  // two replicas of all layers would not fit
+}
+
 TEST_CASE("while Slurm has a job suspended nothing is taken back from it, and its time does not count") {
   Daemon daemon(true);
   const auto link = daemon.launcher();

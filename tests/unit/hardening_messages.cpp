@@ -95,6 +95,22 @@ TEST_CASE("a launcher whose profiles are refused for ever other reasons gets a b
   CHECK(log.lines("job 10") <= UserLog::kLines + UserLog::kLinesOfJob);
 }
 
+TEST_CASE("a hold ends with the job that it was of, also where Slurm gives the number to another user's") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>() && daemon.planner->last_snapshot(); }));
+  daemon.planner->hold(10, true);
+  daemon.start(true);
+  daemon.slurm_says([](SlurmSnapshot& slurm) {
+    slurm.jobs.clear();
+    run_job(slurm, slurm_job(10, 1001, {{10, "n1", {0, 1}}}));
+  });
+  const auto other = daemon.launcher(1001);
+  REQUIRE(daemon.until([&] { return other->got<wire::Registered>().has_value(); }));
+  CHECK_FALSE(daemon.planner->jobs().at(10).job.held);
+  CHECK_FALSE(daemon.store.held(10));
+}
+
 TEST_CASE("nothing is read from a user who has taken too much of the loop's time, on whatever connection") {
   Daemon daemon(true);
   REQUIRE(daemon.until([&] { return daemon.planner->last_snapshot() != nullptr; }));

@@ -12,6 +12,7 @@
 #include "launcher/slurm/extension_notices.hpp"
 #include "planner/core/error.hpp"
 #include "tests/unit/launcher_line.hpp"
+#include "tests/unit/loop_until.hpp"
 
 using namespace espalier;
 using namespace espalier::launcher;
@@ -192,9 +193,13 @@ TEST_CASE("a notice asks Slurm about all other extensions in one question") {
   Job one;
   one.many_run(300);
   one.preempted = {1250};
+  int asked = 0;
   for (const JobId id : {1000, 1001, 1002, 1003, 1004}) {
     one.notices->notice(id);
-    one.run_for(std::chrono::milliseconds(50));
+    ++asked;
+    CHECK(espalier::test::until(
+        one.loop, [&] { return one.questions.load() == asked && one.log.find("noticed 1250") != std::string::npos; }));
+    one.run_for(std::chrono::milliseconds(200));  // for the answer, which changes nothing
   }
   CHECK(one.questions.load() == 5);
   CHECK(one.log == "noticed 1000 noticed 1250 noticed 1001 noticed 1002 noticed 1003 noticed 1004 ");

@@ -95,6 +95,40 @@ TEST_CASE("rails are shared by the GPUs of a node, and switches above the leaf s
   CHECK(stage_times(wide.hardware, job(), place_plan(wide.topology, plan))[0].send == doctest::Approx(1024 / 2.5));
 }
 
+TEST_CASE("the exchange of a tied table's gradient takes the time of its bytes on the slowest way between its stages") {
+  Cluster wide = cluster(6);
+  JobCoefficients tied = job();
+  tied.first.param_bytes = 8000;
+  tied.last.param_bytes = 9000;
+  tied.tied_bytes = 1;
+  const auto extra = [&](const JobCoefficients& known, const Plan& plan) {
+    const auto times = stage_times(wide.hardware, known, place_plan(wide.topology, plan));
+    return std::pair(times.front().extra, times.back().extra);
+  };
+  JobCoefficients apart = tied;
+  apart.tied_bytes = 0;
+  const auto more = [&](const Plan& plan) {
+    const auto with = extra(tied, plan), without = extra(apart, plan);
+    return std::pair(with.first - without.first, with.second - without.second);
+  };
+  // Each of two TP ranks receives half of 8,000 bytes; n0 to n5 at 10 / 2, as crossing halves.
+  const Plan far{16, 4, {{6, 2, {replica(4, 0, 0, 2)}}, {6, 2, {replica(4, 5, 0, 2)}}}};
+  CHECK(more(far).first == doctest::Approx(800));
+  CHECK(more(far).second == doctest::Approx(800));
+  // Within n0 at 50.
+  const Plan near{16, 4, {{6, 2, {replica(4, 0, 0, 2)}}, {6, 2, {replica(4, 0, 2, 2)}}}};
+  CHECK(more(near).first == doctest::Approx(80));
+  // One sends to both replicas of the other stage.
+  const Plan fan{16, 4, {{6, 2, {replica(4, 0, 0, 2)}}, {6, 2, {replica(2, 0, 2, 2), replica(2, 0, 4, 2)}}}};
+  CHECK(more(fan).first == doctest::Approx(160));
+  // Sums of integers are of eight bytes, and what is exchanged is of four.
+  tied.integer_sums = apart.integer_sums = true;
+  CHECK(more(near).first == doctest::Approx(40));
+  tied.integer_sums = apart.integer_sums = false;
+  const Plan one{16, 4, {{12, 2, {replica(4, 0, 0, 2)}}}};
+  CHECK(extra(tied, one).first <= extra(apart, one).first);  // one stage has both, and one table
+}
+
 TEST_CASE("memory is that of the fullest GPU, and what does not fit says where") {
   Cluster mixed = cluster(4, true);
   // slow has 500,000 bytes, fast 1,000,000; both hold a replica of stage 0. Peak of slow: share 1.

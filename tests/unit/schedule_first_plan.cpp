@@ -155,6 +155,17 @@ TEST_CASE("degrees that no plan can keep are refused with the figures") {
   CHECK_THROWS_WITH_AS(plan_for(job, site), doctest::Contains("pp=16 dp=0 tp=0"), Error);
 }
 
+TEST_CASE("micro-batches that do not divide the batch, and a batch of nothing, are refused and do no harm") {
+  const Site site = site_of({node("n1", 8)});
+  ElasticJob job = job_on({{7, "n1", first_gpus(8)}});
+  job.parallel.micro_batches = 7;
+  CHECK_THROWS_WITH_AS(plan_for(job, site), doctest::Contains("micro_batches=7"), Error);
+  job.model.global_batch = 0;
+  CHECK_THROWS_AS(plan_for(job, site), Error);
+  job.parallel.micro_batches = 0;
+  CHECK_THROWS_AS(plan_for(job, site), Error);
+}
+
 TEST_CASE("a model whose state fits nowhere is refused with what it needs and what there is") {
   const Site site = site_of({node("n1", 2, "t4")});
   ElasticJob job = job_on({{7, "n1", {0, 1}}});

@@ -155,6 +155,25 @@ TEST_CASE("who is held, unmeasured, reconfiguring or cooling down does not grow"
   CHECK(decide(input).size() == 1);
 }
 
+TEST_CASE("GPUs that links between stages make useless to one job go to the next one") {
+  // Job 10 ends soon, so it is asked first. The idle GPUs are far from it and beside job 11's.
+  auto input = input_of({node("n1", 2), node("n2", 4)}, {job(10, "n1", {0, 1}), job(11, "n2", {0, 1})});
+  input.jobs[0].total_steps = 1000;
+  input.jobs[1].total_steps = 5000;
+  CHECK(decide(input).at(0).job == 10);
+  auto site = std::make_shared<Site>(*neutral_site(input.cluster));
+  for (NodeKind& kind : site->hardware.kinds) kind.nic_bandwidth /= 10'000;
+  input.site = site;
+  const auto scheduler = make_suika_scheduler(bold());
+  const auto decisions = scheduler->decide(input);
+  REQUIRE(decisions.size() == 1);
+  CHECK(decisions[0].job == 11);
+  REQUIRE(scheduler->weighed().size() == 1);
+  CHECK(scheduler->weighed()[0].job == 10);
+  CHECK(scheduler->weighed()[0].verdict ==
+        "links between the stages would make it too slow on the idle GPUs to pay for the change");
+}
+
 TEST_CASE("two jobs never get the same GPU") {
   const auto decisions =
       decide(input_of({node("n1", 4), node("n2", 4), node("n3", 2)}, {job(10, "n1", {0, 1}), job(11, "n2", {0, 1})}));

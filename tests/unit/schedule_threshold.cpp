@@ -1,6 +1,8 @@
 // Whether growth is worth its cost: the threshold, reclaiming, and the cost of a change.
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "tests/unit/schedule_cases.hpp"
 
 using namespace espalier;
@@ -119,8 +121,69 @@ TEST_CASE("a change that costs more than the idle time gains is not made") {
   CHECK(scheduler->decide(input).size() == 1);
 }
 
+TEST_CASE("GPUs that are likely to be needed before the new generation has started are left idle") {
+  auto input = busy();
+  auto options = bold();
+  options.idle_seconds = 60;
+  CHECK(decide(input, options).size() == 1);
+  input.start_seconds[10] = 75;
+  CHECK(decide(input, options).empty());
+  input.start_seconds[10] = 20;
+  CHECK(decide(input, options).size() == 1);
+}
+
 TEST_CASE("a gain smaller than the least is none") {
   auto options = bold();
   options.least_gain = 3;
   CHECK(decide(busy(), options).empty());
+}
+
+namespace {
+
+// `input` after its only job has made `growth`: an extension on each node.
+PlanningInput grown_by(PlanningInput input, const Decision& growth) {
+  ElasticJob& grown = input.jobs[0];
+  grown.plan = growth.plan;
+  grown.step_seconds = growth.predicted_step_seconds;
+  JobId next = 20;
+  std::map<std::string, std::vector<int>> lent;
+  for (const GpuId& gpu : growth.plan.ranks()) {
+    const NodeView* view = nullptr;
+    for (const NodeView& one : input.cluster.nodes)
+      if (one.name == gpu.node) view = &one;
+    if (view->gpu_owner[static_cast<std::size_t>(gpu.index)] == 0) lent[gpu.node].push_back(gpu.index);
+  }
+  for (const auto& [name, gpus] : lent) {
+    grown.extensions.push_back({next++, name, gpus});
+    hold(input.cluster, grown.extensions.back());
+  }
+  return input;
+}
+
+}  // namespace
+
+TEST_CASE("what a job was just lent is not taken back while nothing has changed") {
+  int growths = 0, of_several_nodes = 0;
+  for (const double deadline : {0.0, 300.0, 500.0, 700.0, 900.0})
+    for (double lambda = 0.2; lambda < 4; lambda += 0.1) {
+      CAPTURE(deadline);
+      CAPTURE(lambda);
+      auto one = job(10, "n1", {0, 1}, 64);
+      deepen(one, 32);
+      one.total_steps = 1000;  // 1,000 s of work
+      if (deadline > 0) one.deadline = 1000 + deadline;
+      auto input = input_of({node("n1", 2), node("n2", 2), node("n3", 2), node("n4", 2), node("n5", 2), node("n6", 2),
+                             node("n7", 4), node("n8", 4)},
+                            {one});
+      hold(input.cluster, {77, "n7", {0, 1, 2, 3}});
+      hold(input.cluster, {78, "n8", {0, 1, 2, 3}});
+      const auto first = decide(input, with_lambda(lambda));
+      if (first.empty() || first[0].kind != DecisionKind::grow) continue;
+      ++growths;
+      input = grown_by(std::move(input), first[0]);
+      of_several_nodes += input.jobs[0].extensions.size() > 1;
+      for (const Decision& next : decide(input, with_lambda(lambda))) CHECK(next.kind != DecisionKind::shrink);
+    }
+  CHECK(growths >= 50);
+  CHECK(of_several_nodes >= 10);
 }

@@ -55,6 +55,33 @@ TEST_SUITE("schedule") {
     CHECK(decisions[0].kind == DecisionKind::grow);
   }
 
+  TEST_CASE("the fifth job gets a trade, though four before it gain nothing from any") {
+    ElasticJob long_one = job(1, "n1", {0});
+    extend(long_one, 50, "n1", {1, 2, 3});
+    std::vector<ElasticJob> jobs{long_one};
+    for (const JobId id : {2U, 3U, 4U, 5U, 6U}) jobs.push_back(job(id, "n1", {static_cast<int>(id) + 2}));
+    PlanningInput input = input_of({node("n1", 9)}, jobs);
+    for (ElasticJob& one : input.jobs) deepen(one, 60);
+    input.jobs[0].total_steps = 86'400;
+    for (std::size_t i = 1; i < 5; ++i) {
+      // Nothing divides one layer and one sample.
+      input.jobs[i].total_steps = 100;
+      input.jobs[i].model.layers = 1;
+      input.jobs[i].model.global_batch = 1;
+      input.jobs[i].parallel.micro_batches = 1;
+      input.jobs[i].plan = uniform_plan(1, 1, 1, 1, 1, input.jobs[i].plan->ranks());
+    }
+    input.jobs[5].total_steps = 600;
+    input.extensions = {50};
+    const auto scheduler = make_suika_scheduler(boldest());
+    scheduler->decide(input);
+    input.now += 1;
+    const auto decisions = scheduler->decide(input);
+    REQUIRE(decisions.size() == 1);
+    CHECK(decisions[0].job == 1);
+    CHECK(decisions[0].kind == DecisionKind::shrink);
+  }
+
   TEST_CASE("neither side of a trade trades again for a minute") {
     PlanningInput input = lopsided();
     const auto scheduler = make_suika_scheduler(boldest());

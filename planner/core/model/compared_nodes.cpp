@@ -8,8 +8,9 @@ namespace espalier {
 
 std::map<std::string, double> compute_shares(const Site& site, const Profile& profile) {
   const auto& stages = profile.plan.stages;
-  // The stage (all inner ones are alike), TP degree, type of GPU.
-  std::map<std::tuple<int, int, int>, std::vector<std::pair<std::string, double>>> alike;
+  // The stage (all inner ones are alike), TP degree, type of GPU, samples of a micro-batch: a layer has a part that
+  // lasts as long for one sample as for many, so replicas with fewer are slower a sample.
+  std::map<std::tuple<int, int, int, int>, std::vector<std::pair<std::string, double>>> alike;
   for (const ReplicaProfile& one : profile.replicas) {
     if (one.stage < 0 || static_cast<std::size_t>(one.stage) >= stages.size()) continue;
     const Stage& stage = stages[static_cast<std::size_t>(one.stage)];
@@ -23,7 +24,8 @@ std::map<std::string, double> compute_shares(const Site& site, const Profile& pr
       continue;
     const int type = site.topology.gpu_types(node)[static_cast<std::size_t>(gpu.index)];
     const bool inner = one.stage > 0 && static_cast<std::size_t>(one.stage) + 1 < stages.size();
-    alike[{inner ? -1 : one.stage, stage.tp, type}].emplace_back(gpu.node, ms / replica.share / stage.layers);
+    alike[{inner ? -1 : one.stage, stage.tp, type, replica.share}].emplace_back(gpu.node,
+                                                                                ms / replica.share / stage.layers);
   }
   std::map<std::string, double> shares;
   for (const auto& group : alike) {

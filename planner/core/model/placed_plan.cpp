@@ -143,6 +143,11 @@ PlacedPlan place_plan(const Topology& topology, const Plan& plan) {
   }
   if (placed.form.chunks > 1 && !placed.form.v_shaped() && placed.stages.size() > 1)
     placed.stages.back().next = boundary_between(topology, before, front);
+  if (placed.form.last_stage(static_cast<int>(placed.stages.size())) > 0) {
+    placed.ends = boundary_between(topology, front, before);
+    placed.ends.near_samples = placed.ends.level == 0 ? 1 : 0;
+    placed.ends.far_samples = placed.ends.level == 0 ? 0 : 1;
+  }
   return placed;
 }
 
@@ -166,6 +171,20 @@ StagePosition PlacedPlan::position(int stage, const JobCoefficients& job) const 
   return at;
 }
 
+namespace {
+
+// The most bytes that a GPU of the first or of the last stage sends or receives of a tied table's gradient: each copy
+// gets the other's rows once, as floats, and the replicas of a stage share the sending (torchrt/schedule/tied.hpp).
+double tied_bytes_per_gpu(const JobCoefficients& job, const PlacedStage& front, const PlacedStage& back) {
+  const double table = std::min(job.first.param_bytes, job.last.param_bytes) * (job.integer_sums ? 0.5 : 1);
+  const auto of_gpu = [&](const StageShape& own, const StageShape& other) {
+    return table / own.tp * std::max(1.0, static_cast<double>(other.replicas) / own.replicas);
+  };
+  return std::max(of_gpu(front.shape, back.shape), of_gpu(back.shape, front.shape));
+}
+
+}  // namespace
+
 std::vector<StageTime> stage_times(const Hardware& hardware, const JobCoefficients& job, const PlacedPlan& plan) {
   std::vector<StageTime> times;
   times.reserve(plan.stages.size());
@@ -177,6 +196,14 @@ std::vector<StageTime> stage_times(const Hardware& hardware, const JobCoefficien
     times.push_back(stage_time(job, rates, stage.layers, s == 0, s == last));
     times.back().send = send_ms(hardware, job.boundary_tensors * job.activ_bytes, stage, plan.stages[(s + 1) % count],
                                 job.rail_ms_per_byte);
+  }
+  if (last > 0 && job.tied_bytes > 0) {
+    PlacedStage front = plan.stages.front();
+    front.next = plan.ends;
+    const PlacedStage& back = plan.stages[last];
+    const double ms = send_ms(hardware, tied_bytes_per_gpu(job, front, back), front, back, job.rail_ms_per_byte);
+    times.front().extra += ms;
+    times[last].extra += ms;
   }
   return times;
 }

@@ -38,6 +38,9 @@ struct PlacedPlan {
   PipelineForm form = {};
   std::vector<Chunk> chunks = {};  // of the form; empty: one per stage
   bool in_form = true;             // the chunks lie as the form has them; else it is only what the model takes
+  // Between the stages of the embedding and of the head: whether their replicas exchange the gradient of a tied table
+  // on a node (near_samples is 1) or between nodes (far_samples is 1). Both are 0 where that is one stage.
+  Boundary ends = {};
   // The place of a stage for peak_memory(), with what its own chunks hold.
   StagePosition position(int stage, const JobCoefficients& job) const;
 };
@@ -50,9 +53,9 @@ ReplicaClass replica_class(const Topology& topology, const Replica& replica);
 // has more classes of replicas than StageShape holds.
 PlacedPlan place_plan(const Topology& topology, const Plan& plan);
 
-// The stages' times, including `send`. Every TP rank sends the whole activations over its own rail,
-// as Megatron does without scatter-gather. Throws nothing. `plan` must come from place_plan() or be
-// as consistent.
+// The stages' times, including `send`, and in `extra` the exchange of a tied table's gradient. Every TP rank sends the
+// whole activations over its own rail, as Megatron does without scatter-gather. Throws nothing. `plan` must come from
+// place_plan() or be as consistent.
 std::vector<StageTime> stage_times(const Hardware& hardware, const JobCoefficients& job, const PlacedPlan& plan);
 
 // The iteration time of the plan's schedule from its stages' times: exact_iteration(), or by the schedule's lists.

@@ -43,12 +43,22 @@ void Growing::polish(Player& one) {
 }
 
 std::optional<Decision> Growing::growth(Player& one, std::vector<Supply>& supplies, std::vector<Weighed>& weighed) {
-  polish(one);
   VirtualJob& job = *one.virtual_job;
-  auto plan = materialize(job.problem(), job.present().sketch, *one.job, job.held());
+  const WorkingPlan won = job.present();
+  polish(one);
+  const auto paying = [&] {
+    auto plan = materialize(job.problem(), job.present().sketch, *one.job, job.held());
+    if (plan && !payoff_.pays_as_placed(one, job.present().sketch, *plan, plan->gpu_count() - one.first_gpus))
+      plan.reset();
+    return plan;
+  };
+  auto plan = paying();
+  if (!plan && !(job.present().sketch == won.sketch)) {  // the search takes slow links between stages for fast ones
+    job.settle(won);
+    plan = paying();
+  }
   if (!plan) return std::nullopt;
   const int more = plan->gpu_count() - one.first_gpus;
-  if (!payoff_.pays_as_placed(one, job.present().sketch, *plan, more)) return std::nullopt;
   if (!payoff_.holds_as_placed(one, job.present().sketch, *plan, more)) {
     weighed.push_back(
         {one.job->id, more, one.first_benefit, threshold_,

@@ -59,6 +59,11 @@ std::string figure(double value) {
 
 }  // namespace
 
+double JobStanding::discount_if(const ElasticJob& job, double now, double slower) const {
+  const bool heeds_deadlines = kind == ObjectiveKind::jct || kind == ObjectiveKind::deadline;
+  return heeds_deadlines && !lost ? urgency(job, now, slower) : discount;
+}
+
 std::vector<JobStanding> standings(ObjectiveKind kind, const std::vector<Contender>& contenders, double now,
                                    double short_first) {
   std::vector<JobStanding> result(contenders.size());

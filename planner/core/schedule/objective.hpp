@@ -53,6 +53,10 @@ struct JobStanding {
   double deadline_seconds = 0;  // from now until its deadline; 0: it has none, or it is over
   bool lost = false;            // as good as sure to miss its deadline, whatever it gets
   double rho = 0;               // fairness; 0: not known
+
+  // The discount if its steps took `slower` times as long. What is lent to a job was weighed at the speed that it had
+  // without: with the lent GPUs it is less urgent, and would give them back and want them again in turn.
+  double discount_if(const ElasticJob& job, double now, double slower) const;
 };
 
 // One JobStanding for each contender, in their order. `now`: seconds since the epoch. `short_first`:
@@ -74,7 +78,8 @@ struct JobStanding {
 std::vector<JobStanding> standings(ObjectiveKind kind, const std::vector<Contender>& contenders, double now,
                                    double short_first);
 
-// In words, for `espalier explain`: "jct: 12 min left at its present speed, gains count 0.00139-fold".
+// In words, for `espalier explain`: "jct: 12 min left at its present speed; compared with other jobs' gains by a factor
+// of 0.00139".
 std::string describe(const JobStanding& standing);
 
 }  // namespace espalier

@@ -10,11 +10,11 @@ namespace espalier {
 // Training that the change wins, as time of the present plan.
 double Payoff::won_seconds(const Player& one, double present_ms, double next_ms, int gpus) const {
   double idle = idle_ != nullptr ? idle_->seconds(gpus) : options_.idle_seconds;
-  // A change gains nothing after the job's end.
+  // A change gains nothing before the new generation has started, nor after the job's end.
   const auto start = input_.start_seconds.find(one.job->id);
   if (!options_.as_printed)
-    idle = std::min(idle, remaining_seconds(*one.job) -
-                              (start != input_.start_seconds.end() ? start->second : options_.start_seconds));
+    idle = std::min(idle, remaining_seconds(*one.job)) -
+           (start != input_.start_seconds.end() ? start->second : options_.start_seconds);
   return (present_ms / next_ms - 1) * idle;
 }
 
@@ -55,7 +55,7 @@ ScaleOut Payoff::best_of(const Player& one) const {
   ScaleOut best;
   const auto& prefixes = one.virtual_job->prefixes();
   for (std::size_t i = 1; i < prefixes.size(); ++i) {
-    if (!prefixes[i].plan.feasible() || one.doubtful.contains(i)) continue;
+    if (!prefixes[i].plan.feasible() || one.doubtful.contains(i) || one.slow_placed.contains(i)) continue;
     if (!worth_its_cost(one, one.virtual_job->present().ms, prefixes[i].plan.ms, prefixes[i].plan.sketch,
                         prefixes[i].gpus))
       continue;

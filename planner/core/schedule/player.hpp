@@ -37,6 +37,7 @@ struct Player {
   // them.
   std::set<std::size_t> doubtful;
   ScaleOut doubted;
+  std::set<std::size_t> slow_placed;     // prefixes that do not pay for the change GPU by GPU
   std::shared_ptr<Pessimist> pessimist;  // null: not needed yet
   std::vector<Candidate> candidates;     // of the first round that it won
   double first_benefit = 0;

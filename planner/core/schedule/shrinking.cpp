@@ -34,21 +34,31 @@ std::optional<Decision> Shrinking::shrink(Player& one, std::vector<JobId> leavin
 }
 
 std::optional<Decision> Shrinking::reclaim(Player& one, const std::vector<StackTop>& stack, double limit) const {
+  // Each extension was lent since it was worth it beside those before it. So the newest one that is still worth it ends
+  // the search: together they may bring less than the newest has to, and the job would get all of them again.
   const StackTop* deepest = nullptr;
-  for (const StackTop& top : stack)
-    if (top.benefit * one.discount < limit) deepest = &top;
+  double benefit = 0;
+  for (const StackTop& top : stack) {
+    const double own = top.own_benefit * discount_without(one, top);
+    if (own >= limit) break;
+    deepest = &top, benefit = own;
+  }
   if (deepest == nullptr) return std::nullopt;
   auto d = shrink(one, deepest->extensions);
   if (!d) return std::nullopt;
   char text[160];
   std::snprintf(text, sizeof text,
-                deepest->benefit > 0 ? "the cluster has filled: a benefit of %.3g is below the threshold of %.3g"
-                                     : "extensions make it no faster (a benefit of %.3g, the threshold is %.3g)",
-                deepest->benefit * one.discount, limit);
+                benefit > 0 ? "the cluster has filled: a benefit of %.3g is below the threshold of %.3g"
+                            : "extensions make it no faster (a benefit of %.3g, the threshold is %.3g)",
+                benefit, limit);
   d->reason = std::string(text) + ": give back " + std::to_string(gpus_in(*one.job, d->release)) + " GPUs, run on " +
               std::to_string(d->plan.gpu_count());
-  d->candidates.front().benefit = deepest->benefit * one.discount;
+  d->candidates.front().benefit = benefit;
   return d;
+}
+
+double Shrinking::discount_without(const Player& one, const StackTop& top) const {
+  return one.discount / one.standing.discount * one.standing.discount_if(*one.job, input_.now, top.slower);
 }
 
 // The paper undoes scale-outs in the order of their history, without a search of its own.

@@ -21,11 +21,14 @@ class Shrinking {
   // Gives back `leaving` (sorted), and extensions that the smaller plan does not use. nullopt: no
   // valid plan.
   std::optional<Decision> shrink(Player& one, std::vector<JobId> leaving) const;
-  // Gives back the most extensions of the job's `stack` whose benefit is below `limit`. nullopt: there are none.
+  // Gives back the newest extensions of the job's `stack`, one after the other, as long as each alone brings less than
+  // `limit` (Suika §3.2.3). nullopt: there are none.
   std::optional<Decision> reclaim(Player& one, const std::vector<StackTop>& stack, double limit) const;
 
  private:
   const SearchEffort& shrink_effort() const;
+  // What the job's benefits count with at the speed that it has without the extensions.
+  double discount_without(const Player& one, const StackTop& top) const;
   void leave_what_brings_nothing(Player& one, WorkingPlan& below, std::vector<JobId>& leaving) const;
 
   const SchedulerOptions& options_;

@@ -14,6 +14,7 @@
 #include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/known_jobs.hpp"
+#include "planner/core/schedule/materialize.hpp"
 #include "planner/core/schedule/neutral_site.hpp"
 #include "planner/core/schedule/payoff.hpp"
 #include "planner/core/schedule/replacing.hpp"
@@ -228,6 +229,7 @@ class Suika final : public Scheduler {
     if (options_.eager) one.virtual_job->forget();
     one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_);
     one.doubtful.clear();
+    one.slow_placed.clear();
     one.best = payoff(input).best_of(one);
     one.fresh = true;
     one.shifted = false;
@@ -238,10 +240,21 @@ class Suika final : public Scheduler {
     const ScaleOut before = one.best;
     one.virtual_job->explore(idle.for_job(*one.job, one.virtual_job->problem().bounds), expand_, false);
     one.doubtful.clear();
+    one.slow_placed.clear();
     one.best = payoff(input).best_of(one);
     one.fresh = one.best.prefix == before.prefix;
     one.shifted = false;
     if (!one.fresh) look(input, one, idle);
+  }
+
+  // A job's first step only: the search takes slow links between stages for fast ones, and a plan that they make slow
+  // would win GPUs that the job then does not take, in every decision anew, while others go without.
+  bool pays_as_placed(const PlanningInput& input, const Player& one) const {
+    if (options_.as_printed || one.grown) return true;
+    const VirtualJob& job = *one.virtual_job;
+    const PrefixPlan& chosen = job.prefixes()[one.best.prefix];
+    const auto plan = materialize(job.problem(), chosen.plan.sketch, *one.job, job.held_with(one.best.prefix));
+    return plan && payoff(input).pays_as_placed(one, chosen.plan.sketch, *plan, chosen.gpus);
   }
 
   // The next job to grow: the one with the highest benefit. A stale benefit counts for a little
@@ -259,9 +272,15 @@ class Suika final : public Scheduler {
       if (top == nullptr) return nullptr;
       if (top->fresh && !top->shifted) {
         const PrefixPlan& chosen = top->virtual_job->prefixes()[top->best.prefix];
-        if (payoff(input).holds_if_assumed(*top, chosen.plan.sketch, chosen.gpus)) return top;
-        if (top->doubtful.empty()) top->doubted = top->best;
-        top->doubtful.insert(top->best.prefix);
+        if (!pays_as_placed(input, *top)) {
+          if (++looks_ > options_.looks) return nullptr;
+          top->slow_placed.insert(top->best.prefix);
+        } else if (!payoff(input).holds_if_assumed(*top, chosen.plan.sketch, chosen.gpus)) {
+          if (top->doubtful.empty()) top->doubted = top->best;
+          top->doubtful.insert(top->best.prefix);
+        } else {
+          return top;
+        }
         top->best = payoff(input).best_of(*top);
         continue;
       }
@@ -298,6 +317,9 @@ class Suika final : public Scheduler {
           for (Candidate& candidate : winner->candidates)
             if (candidate.gpus == winner->virtual_job->prefixes()[doubtful].gpus)
               candidate.rejected_by = "its gain does not hold over the whole range of what is assumed";
+        for (const std::size_t slow : winner->slow_placed)
+          for (Candidate& candidate : winner->candidates)
+            if (candidate.gpus == winner->virtual_job->prefixes()[slow].gpus) candidate.rejected_by = kSlowPlaced;
         winner->first_benefit = winner->best.benefit;
       }
       winner->grown = true;

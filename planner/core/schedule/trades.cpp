@@ -55,6 +55,14 @@ void Trades::remember(const Player& taker, const Player& giver, double now) {
   last_[giver.job->id] = {now, kRestSeconds, 0};
 }
 
+// Of a taker for which nothing was found. Others are looked at meanwhile: the first may be jobs that nothing makes
+// faster.
+void Trades::rest(const Player& taker, double now) {
+  Last& last = last_[taker.job->id];
+  last.time = now;
+  last.rest = std::max(last.rest, kRestSeconds);
+}
+
 // The largest part of the giver's extensions that the taker would use so much better. Looks at all
 // of them, at half, and at the newest.
 const StackTop* Trades::worth_giving(const Market& market, Player& taker, Player& giver) const {
@@ -70,6 +78,7 @@ const StackTop* Trades::worth_giving(const Market& market, Player& taker, Player
     job.forget();
     job.explore(idle.for_job(*taker.job, job.problem().bounds), market.expand);
     taker.doubtful.clear();
+    taker.slow_placed.clear();
     const ScaleOut best = payoff.best_of(taker);
     if (best.prefix == 0 || best.benefit < market.threshold) continue;
     // A benefit holds the taker's discount already.
@@ -104,7 +113,8 @@ std::vector<Decision> Trades::find(const Market& market, std::vector<Player>& pl
   };
   std::sort(takers.begin(), takers.end(), first);
   std::sort(givers.begin(), givers.end(), first);
-  if (takers.size() > kMostTakers) takers.resize(kMostTakers);
+  const bool others = takers.size() > kMostTakers;
+  if (others) takers.resize(kMostTakers);
   const Shrinking shrinking(market.options, market.input, market.site);
   for (Player* taker : takers) {
     if (!taker->grows) continue;  // it has given
@@ -116,7 +126,10 @@ std::vector<Decision> Trades::find(const Market& market, std::vector<Player>& pl
       if (giver == taker || weight(*taker) <= market.options.trade * weight(*giver)) break;
       top = worth_giving(market, *taker, *giver);
     }
-    if (top == nullptr) continue;
+    if (top == nullptr) {
+      if (others) rest(*taker, now);
+      continue;
+    }
     std::erase(givers, giver);
     std::erase(givers, taker);
     auto d = shrinking.shrink(*giver, top->extensions);

@@ -41,6 +41,7 @@ class Trades {
     int taker_gpus = 0;  // GPUs of the taker at the trade; 0: the job was the giver
   };
   bool rested(const Player& one, double now) const;
+  void rest(const Player& taker, double now);
   void remember(const Player& taker, const Player& giver, double now);
   const StackTop* worth_giving(const Market& market, Player& taker, Player& giver) const;
 

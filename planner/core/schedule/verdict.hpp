@@ -5,6 +5,9 @@
 
 namespace espalier {
 
+// Of a candidate.
+inline constexpr const char* kSlowPlaced = "links between its stages make it too slow to pay for the change";
+
 // Of a job that could grow and did not. `threshold`: tau of the decision.
 Weighed verdict_of(Player& one, double threshold);
 

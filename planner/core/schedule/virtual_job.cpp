@@ -255,16 +255,22 @@ const WorkingPlan& VirtualJob::replanned(const SearchEffort& effort) {
   return *replanned_;
 }
 
-void VirtualJob::apply(std::size_t prefix) {
-  present_ = prefixes_[prefix].plan;
+std::vector<NodeGpus> VirtualJob::held_with(std::size_t prefix) const {
+  std::vector<NodeGpus> held = held_;
   for (std::size_t i = 0; i < prefix; ++i) {
     const AffinityUnit& unit = units_[i];
-    auto at = std::lower_bound(held_.begin(), held_.end(), unit.node,
+    auto at = std::lower_bound(held.begin(), held.end(), unit.node,
                                [](const NodeGpus& n, int node) { return n.node < node; });
-    if (at == held_.end() || at->node != unit.node) at = held_.insert(at, {unit.node, {}});
+    if (at == held.end() || at->node != unit.node) at = held.insert(at, {unit.node, {}});
     at->gpus.insert(at->gpus.end(), unit.gpus.begin(), unit.gpus.end());
     std::sort(at->gpus.begin(), at->gpus.end());
   }
+  return held;
+}
+
+void VirtualJob::apply(std::size_t prefix) {
+  present_ = prefixes_[prefix].plan;
+  held_ = held_with(prefix);
   // Longer prefixes are plans on this prefix and the next units. They stay valid.
   const int taken = prefixes_[prefix].gpus;
   prefixes_.erase(prefixes_.begin(), prefixes_.begin() + static_cast<std::ptrdiff_t>(prefix));
@@ -296,14 +302,19 @@ const std::vector<StackTop>& VirtualJob::stack(const SearchEffort& effort) {
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   stack_.emplace();
+  double above = size_of(held_), above_ms = present_.ms;
   for (std::size_t top = 1; top <= ids.size(); ++top) {
     if (!looked_at(top) && top != ids.size()) continue;
-    StackTop entry{{ids.end() - static_cast<std::ptrdiff_t>(top), ids.end()}, 0};
+    StackTop entry;
+    entry.extensions.assign(ids.end() - static_cast<std::ptrdiff_t>(top), ids.end());
     const auto kept = held_without(entry.extensions);
     const auto below = shrunk_to(kept, effort);
     if (!below) continue;
     const double left = size_of(kept);
     entry.benefit = marginal_benefit(left, size_of(held_) - left, below->ms, present_.ms);
+    entry.own_benefit = marginal_benefit(left, above - left, below->ms, above_ms);
+    entry.slower = below->ms / present_.ms;
+    above = left, above_ms = below->ms;
     stack_->push_back(std::move(entry));
   }
   return *stack_;

@@ -30,6 +30,9 @@ struct ScaleOut {
 struct StackTop {
   std::vector<JobId> extensions;  // sorted
   double benefit = 0;             // B of keeping them: (|R_prev| / |d|) (T_now / T_prev - 1)
+  // B of those that the entry before does not have, when the ones of that entry are gone: as when they were lent.
+  double own_benefit = 0;
+  double slower = 1;  // time of a step without them, as a multiple of the present one
 };
 
 class VirtualJob {
@@ -92,6 +95,9 @@ class VirtualJob {
   // are left out. The stack is in the order of Slurm's job ids, which rise with time. Computed
   // once.
   const std::vector<StackTop>& stack(const SearchEffort& effort);
+
+  // The GPUs that the job has with the units of the prefix.
+  std::vector<NodeGpus> held_with(std::size_t prefix) const;
 
   // The reverse of growing: the best plan on a subset of the GPUs held. nullopt: none is valid.
   // Results are kept until the plan changes, so that a shrink uses the same remainders that stack()

@@ -10,6 +10,7 @@ namespace espalier {
 
 std::optional<Solution> best_plan(Evaluator& evaluator, std::span<const Piece> available,
                                   std::span<const PlanSketch> starts, const SearchEffort& effort) {
+  if (evaluator.micro_batch_counts().empty()) return std::nullopt;
   std::vector<WorkingPlan> from;
   for (const PlanSketch& start : starts) {
     for (const bool as_is : {true, false}) {
