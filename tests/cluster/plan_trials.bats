@@ -62,7 +62,7 @@ generation_is() { [ "$(metric A generation)" = "$1" ]; }
   A=$(elastic A 1:1 -N1 -n1 --gres=gpu:1 -- "${tiny[@]}" --steps 1000000)
   wait_for 300 "its trials are over" trials_over "$A"
   espalier show job "$A" | tee "$BOX/log/shown"
-  grep -qE 'PlansMeasured=[2-3] PlanTrials=over' "$BOX/log/shown"
+  grep -qE 'PlansMeasured=[2-4] PlanTrials=over' "$BOX/log/shown"
   generation_is 0
   grep -E 'paused .* ms between step .*, in place' "$BOX/home/A.out" | sed 's/^/# /' >&3
   worker=$(pgrep -f '^espalier-train .*A.jsonl' | head -n 1)
