@@ -171,6 +171,7 @@ void ServedRanks::aborted(const wire::RankAborted& message) {
   if (callbacks_.aborted) callbacks_.aborted(message.rank);
   if (std::exchange(stop_, Stop::aborted) == Stop::aborted) return;
   kill_ = loop_.after(kAbortToKill, [this] { signal(SIGKILL); });
+  if (give_up_unasked()) conclude();
 }
 
 void ServedRanks::pass_on(const ServerId& asker, wire::ModexWanted question) {
@@ -187,12 +188,22 @@ void ServedRanks::stop_others() {
   stop_ = Stop::first_ended;
   signal(SIGTERM);
   kill_ = loop_.after(kTermToKill, [this] { signal(SIGKILL); });
+  give_up_unasked();
+}
+
+// A server that comes after a stop is not asked to start its ranks. Nobody would tell that they have ended. True: there
+// were such ranks.
+bool ServedRanks::give_up_unasked() {
+  bool some = false;
   for (auto& [id, place] : places_) {
-    if (place.asked) continue;
-    place.gone = true;  // its ranks were never started
-    for (const int rank : request_.places[place.index].ranks)
-      if (!ends_.ended(rank)) ends_.end(rank, ends_.code());
+    if (place.asked || std::exchange(place.gone, true)) continue;
+    for (const int rank : request_.places[place.index].ranks) {
+      if (ends_.ended(rank)) continue;
+      ends_.end(rank, ends_.code());
+      some = true;
+    }
   }
+  return some;
 }
 
 void ServedRanks::enter(std::size_t place, const wire::FenceEntered& entered) {

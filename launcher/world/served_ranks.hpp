@@ -55,6 +55,7 @@ class ServedRanks final : public Ranks {
   void aborted(const wire::RankAborted& message);
   void pass_on(const ServerId& asker, wire::ModexWanted question);
   void stop_others();
+  bool give_up_unasked();
   void enter(std::size_t place, const wire::FenceEntered& entered);
   void break_fences();
   void conclude();

@@ -222,6 +222,32 @@ TEST_CASE("a rank that leaves MPI without MPI_Finalize has failed; MPI_Abort end
   CHECK(abort.over == 9);
 }
 
+TEST_CASE("MPI_Abort ends a generation of which some servers have not come") {
+  for (const bool first : {true, false}) {
+    Play play(first);
+    play.ranks.came(kOwn);
+    play.meets();
+    play.ranks.handle(kOwn, wire::to_frame(wire::RankAborted{3, 0, 9}));
+    play.ranks.came(kOther);  // too late: its rank is not started
+    CHECK(play.told<wire::RunRanks>(kOther).empty());
+    play.ends(kOwn, 0, 9);
+    CHECK(play.over == -1);
+    play.ends(kOwn, 3, 137);
+    CHECK(play.over == 9);
+    CHECK(!play.ranks.running());
+  }
+}
+
+TEST_CASE("MPI_Abort of the last ranks that were started ends the generation at once") {
+  Play play(false);
+  play.ranks.came(kOwn);
+  play.meets();
+  for (const int rank : {0, 3}) play.ends(kOwn, rank, 9);
+  CHECK(play.over == -1);
+  play.ranks.handle(kOwn, wire::to_frame(wire::RankAborted{3, 0, 9}));
+  CHECK(play.over == 9);
+}
+
 TEST_CASE("a server speaks for its own ranks only, and not of what is no rank") {
   Play play(false);
   play.all_come();
