@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -14,6 +15,8 @@
 #include "launcher/node/keeper_parts.hpp"
 #include "launcher/node/launcher_address.hpp"
 #include "launcher/node/node_holder.hpp"
+#include "launcher/node/orphan_questions.hpp"
+#include "launcher/node/orphaned_step.hpp"
 #include "launcher/node/own_processes.hpp"
 #include "launcher/node/tenure.hpp"
 #include "launcher/slurm/job_context.hpp"
@@ -51,7 +54,7 @@ void serve(wire::Client& client, Watcher& watcher, Tenure& tenure, Vault* vault)
 
 // Serves one connection. True: the launcher told this keeper to leave, or a signal came. False: the launcher refused
 // this keeper, e.g. because the launcher is another job's. Throws Error when the connection is lost.
-bool attend(wire::Client& client, Watcher& watcher, AnchorTenure& tenure, Vault* vault) {
+bool attend(wire::Client& client, Watcher& watcher, AnchorTenure& tenure, OrphanQuestions& questions, Vault* vault) {
   client.send(wire::KeeperHello{watcher.context.job, watcher.context.node, false, {}});
   bool knows_us = false;
   for (auto sent = Clock::now();;) {
@@ -66,8 +69,24 @@ bool attend(wire::Client& client, Watcher& watcher, AnchorTenure& tenure, Vault*
     if (frame->type == wire::Refused::type) return false;
     knows_us = true;
     tenure.found();
+    questions.found();
     if (frame->type == wire::GiveBack::type) return true;
     let_go(vault, *frame);
+  }
+}
+
+// -1: the variable is not set.
+int number_of(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? -1 : std::atoi(value);
+}
+
+bool is_orphan(const JobContext& context, const std::string& launcher) {
+  try {
+    return ends_as_orphan(context, launcher);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "espalier: keeper: %s; it is asked again\n", error.what());
+    return false;
   }
 }
 
@@ -104,19 +123,19 @@ int keep_extension() {
     remove_if_abandoned(std::filesystem::path(directory).parent_path());
   return 0;
 }
+
 int keep_anchor() {
   const JobContext context = read_context({});
   Watcher watcher{context, milliseconds(static_cast<long>(context.config.heartbeat_seconds * 1000))};
   const std::string steps_vaults = vault_prefix(context.job, context.step);
+  const int number = number_of("SLURM_NODEID");
+  const bool first_here = number_of("SLURM_LOCALID") == 0;
   // The launcher keeps the vault of its own node. On every other node one of the tasks keeps the vault.
-  const auto is_zero = [](const char* name) {
-    const char* value = std::getenv(name);
-    return value != nullptr && std::string(value) == "0";
-  };
-  const bool keeps = !is_zero("SLURM_NODEID") && is_zero("SLURM_LOCALID");
-  const auto vault = keeps ? open_vault(steps_vaults, context.job) : nullptr;
+  const auto vault = number != 0 && first_here ? open_vault(steps_vaults, context.job) : nullptr;
   std::optional<LauncherPlace> last;
   AnchorTenure tenure(Clock::now());
+  OrphanQuestions questions(number, number_of("SLURM_STEP_NUM_NODES"));
+  const std::string launchers = launchers_node();
   // Where the launcher could not start, task 0 runs the program in another step, and may be ended with the first task
   // that ends (WaitTime of slurm.conf).
   const auto stays = [&] {
@@ -132,10 +151,11 @@ int keep_anchor() {
       try {
         auto client = call_on(place);
         last = place;
-        if (attend(client, watcher, tenure, vault.get())) return 0;
+        if (attend(client, watcher, tenure, questions, vault.get())) return 0;
       } catch (const wire::NobodyListens&) {
       } catch (const wire::ConnectionLost&) {
         tenure.lost(Clock::now());
+        questions.lost(Clock::now());
         nobody = false;
       } catch (const Error&) {
         nobody = false;
@@ -144,6 +164,7 @@ int keep_anchor() {
       if (watcher.noticed) return 0;
     }
     tenure.looked(Clock::now(), nobody);
+    if (first_here && !launchers.empty() && questions.asks(Clock::now()) && is_orphan(context, launchers)) return 1;
     watcher.wait(-1, tenure.pause(Clock::now()));
     if (watcher.noticed) return 0;
   }

@@ -115,6 +115,7 @@ SlurmJob job_of(JobId id, const slurm_job_info_t& info) {
       job.state == SlurmJob::State::pending && espalier_slurm_beyond_partition_time(info.state_reason);
   job.configuring = job.state == SlurmJob::State::running &&
                     ((info.job_state & JOB_CONFIGURING) != 0 || info.state_reason == WAIT_PROLOG);
+  if (info.batch_flag != 0) job.batch_host = text(info.batch_host);
   const auto nodes = expand_hosts(info.nodes);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Holding holding{id, nodes[i], {}};
@@ -268,6 +269,18 @@ void give_back(JobId id, std::optional<std::uint32_t> own_step) {
   espalier_slurm_kill_job(id, SIGKILL, KILL_JOB_BATCH);
   if (espalier_slurm_kill_job(id, SIGKILL, 0) != SLURM_SUCCESS && !is_gone(errno))
     fail("slurm: job " + std::to_string(id) + " cannot be given back");
+}
+
+void end_step(JobId id, std::uint32_t step) {
+  initialize();
+  if (espalier_slurm_kill_step(id, step, SIGHUP) != SLURM_SUCCESS && !is_gone(errno))
+    fail("slurm: step " + std::to_string(id) + "." + std::to_string(step) + " cannot be ended");
+}
+
+void requeue(JobId id) {
+  initialize();
+  if (espalier_slurm_requeue(id) != SLURM_SUCCESS && !is_gone(errno))
+    fail("slurm: job " + std::to_string(id) + " cannot be requeued");
 }
 
 SlurmSite load_site(const std::string& extension_qos) {

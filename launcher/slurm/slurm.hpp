@@ -44,8 +44,9 @@ struct SlurmJob {
   bool beyond_partition = false;  // it waits as its time limit is longer than its partition's MaxTime
   // Running: its processes cannot start yet, as its nodes boot or a Prolog runs that Slurm knows of.
   bool configuring = false;
-  bool suspended = false;   // running, and its processes are stopped
-  bool ended_well = false;  // completing or ended: its batch script has, with exit code 0
+  bool suspended = false;       // running, and its processes are stopped
+  bool ended_well = false;      // completing or ended: its batch script has, with exit code 0
+  std::string batch_host = {};  // the node on which Slurm has started its batch script; empty: it has no script
 };
 
 struct ExtensionJob {
@@ -84,6 +85,10 @@ int kill_steps(JobId id, std::optional<std::uint32_t> except_step = std::nullopt
 // Kills the steps of the job, then its batch script, then the job. `own_step`: the caller's, which is killed with the
 // job.
 void give_back(JobId id, std::optional<std::uint32_t> own_step = std::nullopt);
+// Tells the processes of one step to end: they get SIGHUP.
+void end_step(JobId id, std::uint32_t step);
+// Has a batch job run once more. Its processes are killed.
+void requeue(JobId id);
 // The settings of Slurm that the launcher needs.
 struct SlurmSite {
   std::string auth_type;               // AuthType, as in "auth/munge"

@@ -23,3 +23,11 @@ char* espalier_slurm_command(const char* line) {
   free(text);
   return NULL;
 }
+
+char* espalier_slurm_job_text(uint32_t job) {
+  char line[512];
+  const int length = snprintf(line, sizeof(line),
+                              "exec timeout -k 5 10 " ESPALIER_SLURM_BIN "/scontrol -o show job %u 2>/dev/null", job);
+  errno = ENOENT;
+  return length > 0 && (size_t)length < sizeof(line) ? espalier_slurm_command(line) : NULL;
+}

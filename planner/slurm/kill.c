@@ -39,6 +39,17 @@ int espalier_slurm_kill_step(uint32_t job, uint32_t step, uint16_t signal) {
                   : kill_step_id)(slurm_kill_job_step, job, step, signal);
 }
 
+typedef int requeue_number(uint32_t, uint32_t);
+typedef int requeue_id(slurm_step_id_t, uint32_t);
+static inline int requeue_by_number(requeue_number* call, uint32_t job) { return call(job, 0); }
+static inline int requeue_by_id(requeue_id* call, uint32_t job) { return call(espalier_slurm_step_id(job, NO_VAL), 0); }
+
+int espalier_slurm_requeue(uint32_t job) {
+  return _Generic(&slurm_requeue, requeue_number *
+                  : requeue_by_number, requeue_id *
+                  : requeue_by_id)(slurm_requeue, job);
+}
+
 typedef int steps_by_number(time_t, uint32_t, uint32_t, job_step_info_response_msg_t**, uint16_t);
 typedef int steps_by_id(slurm_step_id_t*, job_step_info_response_msg_t**, uint16_t);
 static inline int get_by_number(steps_by_number* call, uint32_t job, job_step_info_response_msg_t** answer) {
