@@ -119,8 +119,8 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
       answers_(ground_, holding_, training_, machine_, deadline_,
                {of_notices(), of_recovery(), of_ending(ground_, holding_), of_list_search(), of_movable()}),
       signals_(ground_.loop, of_signals(holding_, training_, machine_)) {
-  if (ground_.context.movable)
-    ground_.directory.claim_job(ground_.context.restarts);  // its steps share bases and vaults
+  // Steps of a job share its GPUs, its name at the planner, and what Slurm lends it.
+  ground_.directory.claim_job(ground_.context.restarts);
   holding_.reports = std::make_unique<Reports>(
       ground_.loop, ground_.context, [this] { return state(); }, of_planner());
 }

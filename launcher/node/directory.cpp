@@ -122,7 +122,7 @@ void Directory::claim_job(int restarts) {
         ::access((entry.path() / claim).c_str(), F_OK) != 0)
       continue;
     if (!lock_file(entry.path(), claim.c_str(), LOCK_EX | LOCK_NB, 0))
-      throw Error("another elastic step of this job runs; a movable job has one at a time: start this one after it");
+      throw Error("another elastic step of this job runs, and a job has one at a time; start this one after it");
   }
 }
 

@@ -32,9 +32,9 @@ class Directory {
   // Also removes directories that this user's earlier launchers left when they were killed. Throws Error.
   Directory(const std::filesystem::path& base, JobId job, unsigned step);
   ~Directory();
-  // For a job that can have one launcher at a time: throws Error when the launcher of another step of this job is alive
-  // on this node. A rank server that a dead launcher left does not count.
-  // A launcher of an earlier run does not either: `restarts` is how often Slurm has requeued the job.
+  // A job has one launcher at a time: throws Error when the launcher of another step of this job is alive on this node.
+  // A rank server that a dead launcher left does not count. A launcher of an earlier run does not either: `restarts` is
+  // how often Slurm has requeued the job.
   void claim_job(int restarts = 0);
   Directory(const Directory&) = delete;
   Directory& operator=(const Directory&) = delete;

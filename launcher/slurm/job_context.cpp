@@ -12,6 +12,7 @@
 
 #include "launcher/process/resource_limits.hpp"
 #include "launcher/slurm/base_job.hpp"
+#include "launcher/slurm/step_share.hpp"
 #include "launcher/slurm/unanswered.hpp"
 #include "launcher/world/container.hpp"
 #include "planner/core/error.hpp"
@@ -175,6 +176,10 @@ void complete(JobContext& context) {
   context.may_be_requeued = job->may_be_requeued;
   if (context.movable) check_own_limit(context, job->limit_minutes);
   if (context.movable) return complete_movable(context);
+  if (const std::string lack = lack_of(share_of_step(), context.anchor, context.node); !lack.empty())
+    throw Error("job " + std::to_string(context.job) + ": step " + std::to_string(context.step) + " lacks " + lack +
+                ", and an elastic step has all GPUs of its job; leave out options of srun that ask for fewer, or "
+                "submit each step as a job of its own");
   context.base = context.job;
   std::vector<std::string> names;
   for (const Holding& held : context.anchor) names.push_back(held.node);

@@ -229,7 +229,7 @@ S
   run as_user srun --jobid "$A" --overlap -n1 --elastic=2:2,movable espalier-train "$BOX/share/examples/gpt-tiny.toml" "${tiny[@]}" --steps 5
   echo "$output"
   [ "$status" -ne 0 ]
-  [[ $output == *"another elastic step of this job runs; a movable job has one at a time"* ]]
+  [[ $output == *"another elastic step of this job runs, and a job has one at a time"* ]]
   [ "$(bases_of "$A")" = "$base" ]
   wait_for 60 "A goes on" stepped_past A $(($(step_of A) + 20))
   goes_on_well

@@ -210,3 +210,32 @@ one_is_measured() { # TRAIN-ARGUMENT...
   [ "$status" -eq 0 ]
   grep -qx 1000 <<< "$output"
 }
+
+@test "steps with a part of the job's GPUs run as they are, and say why" {
+  as_user tee "$BOX/home/A.sh" > /dev/null <<'S'
+#!/bin/bash
+srun -n1 --gres=gpu:2 --mem=100 sh -c 'echo "one on ${SLURM_STEP_GPUS:-none}"; sleep 3' &
+srun -n1 --gres=gpu:1 --mem=100 sh -c 'echo "two on ${SLURM_STEP_GPUS:-none}"; sleep 3' &
+wait
+S
+  completed --elastic=2:8 -N1 -n4 -w n1 --gres=gpu:4 -o "$BOX/home/A.out" "$BOX/home/A.sh"
+  output=$(cat "$BOX/home/A.out")
+  echo "$output"
+  [[ $output == *"lacks 2 of the 4 GPUs on n1"*"the program runs without elasticity"* ]]
+  [[ $output == *"lacks 3 of the 4 GPUs on n1"*"the program runs without elasticity"* ]]
+  [[ $output == *"one on "[0-9],[0-9]* ]]
+  [[ $output == *"two on "[0-9]* ]]
+  leaves_nothing
+}
+
+# bats test_tags=long:4
+@test "a second elastic step runs as it is while the first one trains, and the first goes on" {
+  A=$(elastic A 2:2 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
+  wait_for 120 "A trains" stepped_past A 10
+  run as_user srun --jobid "$A" --overlap -n1 --mem=0 --elastic=2:2 echo done
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [[ $output == *"another elastic step of this job runs, and a job has one at a time"*"the program runs without elasticity"*done* ]]
+  wait_for 60 "A goes on" stepped_past A $(($(step_of A) + 20))
+  goes_on_well
+}
