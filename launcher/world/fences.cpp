@@ -13,7 +13,7 @@ std::optional<std::string> Fences::enter(std::size_t place, std::int64_t number,
   entered[place] = data;
   if (broken_ || entered.size() < places_) return std::nullopt;
   std::string all;
-  for (const auto& [from, own] : entered) all += own;  // an encoding byte by byte: what is joined decodes
+  for (const auto& [from, own] : entered) all += own;
   open_.erase(number);
   return all;
 }

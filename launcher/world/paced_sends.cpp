@@ -1,14 +1,18 @@
 #include "launcher/world/paced_sends.hpp"
 
+#include <set>
 #include <utility>
 
 namespace espalier::launcher {
+namespace {
+constexpr wire::Loop::Milliseconds kReads{10};  // until it is looked again whether a server has read
+}
 
 void PacedSends::send(const ServerId& id, Frame frame) {
   Waiting one{id, std::move(frame)};
-  if (!waiting_.empty() || sent_ >= kAtOnce) return waiting_.push_back(std::move(one));
-  pass(one);
-  if (!turn_) turn_ = loop_.after(wire::Loop::Milliseconds(0), [this] { next_turn(); });
+  if (!waiting_.empty() || sent_ >= kAtOnce || full(id)) waiting_.push_back(std::move(one));
+  else pass(one);
+  if (!turn_) look_again(wire::Loop::Milliseconds(0));
 }
 
 void PacedSends::drop(const ServerId& id) {
@@ -21,14 +25,25 @@ void PacedSends::pass(const Waiting& one) {
   send_(one.id, std::move(frame));
 }
 
+void PacedSends::look_again(wire::Loop::Milliseconds wait) {
+  turn_ = loop_.after(wait, [this] { next_turn(); });
+}
+
 void PacedSends::next_turn() {
   turn_.reset();
   sent_ = 0;
-  while (!waiting_.empty() && sent_ < kAtOnce) {
-    pass(waiting_.front());
-    waiting_.pop_front();
+  std::set<ServerId> full_ones;
+  for (auto one = waiting_.begin(); one != waiting_.end() && sent_ < kAtOnce;) {
+    if (full_ones.contains(one->id) || full(one->id)) {
+      full_ones.insert(one->id);
+      ++one;
+    } else {
+      pass(*one);
+      one = waiting_.erase(one);
+    }
   }
-  if (sent_ > 0) turn_ = loop_.after(wire::Loop::Milliseconds(0), [this] { next_turn(); });
+  if (sent_ > 0) look_again(wire::Loop::Milliseconds(0));
+  else if (!waiting_.empty()) look_again(kReads);
 }
 
 }  // namespace espalier::launcher

@@ -168,6 +168,7 @@ void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankS
   Server& server = servers_[id];
   if (server.connection) throw Error("rank server: that of job " + std::to_string(id.job) + " is there already");
   server.connection = connection;
+  server.base64 = hello.base64;
   server.missed = server.failures = 0;
   server.loss_known = false;
   connection->on_frame = [this, id](const wire::Frame& frame) {
@@ -190,7 +191,7 @@ void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankS
   const auto starts = [&id](const auto& one) { return one.second->uses(id); };
   if ((spares_fork_ && server.gpus > 1) || std::none_of(worlds_.begin(), worlds_.end(), starts)) send_spares(server);
   for (const auto& [generation, world] : std::map(worlds_))
-    if (world->uses(id)) world->came(id);
+    if (world->uses(id)) world->came(id, server.base64);
 }
 
 void RankServers::keep_spares(const std::vector<std::string>& program, const std::vector<std::string>& environment) {
@@ -258,13 +259,17 @@ std::unique_ptr<Ranks> RankServers::run(const WorldRequest& request, RanksCallba
     if (const auto at = servers_.find(id); at != servers_.end() && at->second.connection)
       at->second.connection->send_encoded(std::move(frame));
   };
+  links.unread = [this](const ServerId& id) {
+    const auto at = servers_.find(id);
+    return at != servers_.end() && at->second.connection ? at->second.connection->unread() : 0;
+  };
   links.forget = [this, generation = request.generation] { worlds_.erase(generation); };
   WorldRequest limited = request;
   limited.limits = settings_.limits;
   auto ranks = std::make_unique<ServedRanks>(loop_, limited, settings_.start, std::move(links), std::move(callbacks));
   worlds_[request.generation] = ranks.get();
   for (const auto& [id, server] : servers_) {
-    if (server.connection && ranks->uses(id)) ranks->came(id);
+    if (server.connection && ranks->uses(id)) ranks->came(id, server.base64);
     if (ranks->uses(id)) restart_now(id);  // it may have waited for long
     // Not at once: whoever called this does not have the ranks yet.
     if (server.refuses && ranks->uses(id))

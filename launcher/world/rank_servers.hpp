@@ -71,6 +71,7 @@ class RankServers {
   struct Server {
     int gpus = 0;
     wire::ConnectionPtr connection;
+    bool base64 = false;           // it reads FenceDone::base64
     int missed = 0;                // heartbeats
     int failures = 0;              // ends, and failed starts, since it was last there
     bool loss_known = false;       // its connection is lost, and its process has not been seen to end since

@@ -30,7 +30,7 @@ ServedRanks::ServedRanks(wire::Loop& loop, const WorldRequest& request, std::chr
       callbacks_(std::move(callbacks)),
       by_rank_(servers_of(request)),
       ends_(by_rank_.size()),
-      sends_(loop, links_.send),
+      sends_(loop, links_.send, links_.unread),
       start_(loop, looks) {
   request_.generation = request.generation;
   request_.name = "espalier-" + wire::fresh_nonce();
@@ -42,6 +42,7 @@ ServedRanks::ServedRanks(wire::Loop& loop, const WorldRequest& request, std::chr
   request_.limits = request.limits;
   request_.network = request.network;
   request_.first = request.first;
+  request_.base64 = true;
   const std::vector<int> devices = visible_places(request);
   for (std::size_t rank = 0; rank < by_rank_.size(); ++rank) {
     const ServerId& id = by_rank_[rank];
@@ -74,7 +75,7 @@ void ServedRanks::tell(const ServerId& id, const Message& message) const {
   sends_.send(id, [frame = wire::encode(wire::to_frame(message))] { return frame; });
 }
 
-// Encoded once: what a fence has gathered is for all, and long.
+// Encoded once.
 template <class Message>
 void ServedRanks::tell_all(const Message& message) const {
   const auto frame = std::make_shared<const std::string>(wire::encode(wire::to_frame(message)));
@@ -82,11 +83,32 @@ void ServedRanks::tell_all(const Message& message) const {
     if (place.asked && !place.gone) sends_.send(id, [frame] { return *frame; });
 }
 
+// What a fence has gathered is for all, and long: each form is encoded once, and only where a server reads it. Throws
+// Error where it is longer than a message may be.
+void ServedRanks::tell_all_done(std::int64_t number, const std::string& bytes) const {
+  std::map<bool, std::shared_ptr<const std::string>> frames;  // by base64
+  std::vector<std::pair<ServerId, bool>> servers;
+  for (const auto& [id, place] : places_) {
+    if (!place.asked || place.gone) continue;
+    servers.emplace_back(id, place.base64);
+    auto& frame = frames[place.base64];
+    if (frame) continue;
+    const auto done = wire::with_bytes(wire::FenceDone{request_.generation, number, true}, bytes, place.base64);
+    frame = std::make_shared<const std::string>(wire::encode(wire::to_frame(done)));
+  }
+  for (const auto& [id, base64] : servers) sends_.send(id, [frame = frames.at(base64)] { return *frame; });
+}
+
 void ServedRanks::signal(int number) const { tell_all(wire::SignalRanks{request_.generation, number}); }
 
-void ServedRanks::came(const ServerId& id) {
+void ServedRanks::came(const ServerId& id, bool base64) {
   Place& place = places_.at(id);
   place.there = true;
+  place.base64 = base64;
+  ask(id, place);
+}
+
+void ServedRanks::ask(const ServerId& id, Place& place) {
   // The server of rank 0 says first where all ranks meet.
   if (request_.port == 0 && id != by_rank_.front()) return;
   if (place.asked || place.gone || stop_ != Stop::none) return;
@@ -150,8 +172,13 @@ void ServedRanks::handle(const ServerId& id, const wire::Frame& frame) {
     if (id != by_rank_.front() || request_.port != 0 || meeting.port < 1 || meeting.port > 65535) return;
     request_.address = meeting.address;
     request_.port = meeting.port;
-    for (const auto& [other, place] : places_)
-      if (place.there) came(other);
+    try {
+      request_text();
+    } catch (const Error& error) {
+      return fail("the request to start " + std::to_string(by_rank_.size()) + " ranks: " + error.what());
+    }
+    for (auto& [other, place] : places_)
+      if (place.there) ask(other, place);
   } else if (frame.type == wire::FenceEntered::type) {
     enter(places_.at(id).index, wire::from_frame<wire::FenceEntered>(frame));
   } else if (frame.type == wire::ModexWanted::type) {
@@ -207,9 +234,30 @@ bool ServedRanks::give_up_unasked() {
 }
 
 void ServedRanks::enter(std::size_t place, const wire::FenceEntered& entered) {
-  const auto data = fences_.enter(place, entered.number, entered.data);
+  const auto data = fences_.enter(place, entered.number, wire::bytes_of(entered));
   if (fences_.broken()) return break_fences();
-  if (data) tell_all(wire::FenceDone{request_.generation, entered.number, true, *data});
+  if (data) try {
+      tell_all_done(entered.number, *data);
+    } catch (const Error&) {
+      fail(
+          "the " + std::to_string(by_rank_.size()) + " ranks have published " + std::to_string(data->size() >> 20) +
+          " MiB for one another, which is more than a message to a rank server holds; run fewer ranks, or have MPI ask "
+          "for addresses when it needs them (with Open MPI: export OMPI_MCA_pmix_base_collect_data=0)");
+    }
+}
+
+// No server is to blame, and all ranks would wait for ever.
+void ServedRanks::fail(const std::string& why) {
+  stop_ = Stop::aborted;
+  signal(SIGKILL);
+  std::vector<int> lost;
+  for (int rank = 0; rank < static_cast<int>(by_rank_.size()); ++rank) {
+    if (ends_.ended(rank)) continue;
+    lost.push_back(rank);
+    ends_.end(rank, 128 + SIGKILL);
+  }
+  callbacks_.lost(lost, why);
+  conclude();
 }
 
 void ServedRanks::break_fences() {

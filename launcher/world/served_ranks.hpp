@@ -24,8 +24,9 @@ namespace espalier::launcher {
 class ServedRanks final : public Ranks {
  public:
   struct Links {
-    PacedSends::Send send;         // of an encoded frame; nothing happens when the server is not there
-    std::function<void()> forget;  // this object ends
+    PacedSends::Send send;           // of an encoded frame; nothing happens when the server is not there
+    std::function<void()> forget;    // this object ends
+    PacedSends::Unread unread = {};  // of what `send` has sent; empty: servers read at once
   };
   // A server that was not there `start` after the beginning is taken for lost. Time in which Slurm has the job
   // suspended does not count.
@@ -39,7 +40,8 @@ class ServedRanks final : public Ranks {
   void signal(int number) const override;
 
   bool uses(const ServerId& id) const { return places_.contains(id); }
-  void came(const ServerId& id);  // the server is there
+  // The server is there. `base64`: it reads FenceDone::base64.
+  void came(const ServerId& id, bool base64 = false);
   void gone(const ServerId& id, const std::string& why);
   void handle(const ServerId& id, const wire::Frame& frame);  // throws Error
 
@@ -49,9 +51,12 @@ class ServedRanks final : public Ranks {
     bool there = false;     // its server is
     bool asked = false;     // it was asked to start its ranks, or the request waits in sends_
     bool gone = false;
+    bool base64 = false;
   };
   // What is done to ranks that are still there.
   enum class Stop { none, first_ended, aborted };
+  void ask(const ServerId& id, Place& place);
+  void fail(const std::string& why);
   void aborted(const wire::RankAborted& message);
   void pass_on(const ServerId& asker, wire::ModexWanted question);
   void stop_others();
@@ -64,6 +69,7 @@ class ServedRanks final : public Ranks {
   void tell(const ServerId& id, const Message& message) const;
   template <class Message>
   void tell_all(const Message& message) const;
+  void tell_all_done(std::int64_t number, const std::string& bytes) const;
 
   wire::Loop& loop_;
   wire::RunRanks request_;  // but for `here`

@@ -126,6 +126,7 @@ void visit(Continuation& m, Visitor& v) {
 template <class Visitor>
 void visit(RankServerHello& m, Visitor& v) {
   v("job", m.job), v("node", m.node), v("pid", m.pid), v.maybe("gpu_faults", m.gpu_faults);
+  v.maybe("base64", m.base64);
 }
 template <class Visitor>
 void visit(RankEnded& m, Visitor& v) {
@@ -141,7 +142,7 @@ void visit(RanksRefused& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(FenceEntered& m, Visitor& v) {
-  v("generation", m.generation), v("number", m.number), v("data", m.data);
+  v("generation", m.generation), v("number", m.number), v("data", m.data), v.maybe("base64", m.base64);
 }
 template <class Visitor>
 void visit(RankOutput& m, Visitor& v) {
@@ -160,6 +161,7 @@ void visit(RunRanks& m, Visitor& v) {
   v("generation", m.generation), v("name", m.name), v("places", m.places), v("here", m.here);
   v("program", m.program), v("environment", m.environment), v("directory", m.directory), v("folder", m.folder);
   v("limits", m.limits), v("network", m.network), v("first", m.first), v("address", m.address), v("port", m.port);
+  v.maybe("base64", m.base64);
 }
 template <class Visitor>
 void visit(Rendezvous& m, Visitor& v) {
@@ -168,6 +170,7 @@ void visit(Rendezvous& m, Visitor& v) {
 template <class Visitor>
 void visit(FenceDone& m, Visitor& v) {
   v("generation", m.generation), v("number", m.number), v("complete", m.complete), v("data", m.data);
+  v.maybe("base64", m.base64);
 }
 template <class Visitor>
 void visit(SparesFork&, Visitor&) {}

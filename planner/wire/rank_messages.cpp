@@ -1,5 +1,9 @@
 #include "planner/wire/rank_messages.hpp"
 
+#include <openssl/evp.h>
+
+#include <limits>
+
 #include "planner/core/error.hpp"
 #include "planner/core/fields.hpp"
 
@@ -33,6 +37,35 @@ std::string text_to_bytes(const std::string& text) {
       throw Error("message: a character above 255 where bytes are expected");
     }
   }
+  return bytes;
+}
+
+// OpenSSL takes lengths as int. No message is as long by far.
+static int length_of(const std::string& text) {
+  if (text.size() > std::numeric_limits<int>::max() / 2) throw Error("message: more bytes than any message has");
+  return static_cast<int>(text.size());
+}
+
+std::string bytes_to_base64(const std::string& bytes) {
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // OpenSSL ends it with a NUL
+  const int size = ::EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                                     reinterpret_cast<const unsigned char*>(bytes.data()), length_of(bytes));
+  text.resize(static_cast<std::size_t>(size));
+  return text;
+}
+
+std::string base64_to_bytes(const std::string& text) {
+  const auto letters = text.find_last_not_of('=') + 1;
+  std::string bytes(text.size() / 4 * 3, '\0');
+  // OpenSSL alone would take spaces around the text and filling within it, and counts the filling as bytes.
+  const bool plain =
+      text.substr(0, letters).find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/") ==
+      std::string::npos;
+  if (text.size() % 4 != 0 || text.size() - letters > 2 || !plain ||
+      ::EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
+                        reinterpret_cast<const unsigned char*>(text.data()), length_of(text)) < 0)
+    throw Error("message: bytes in base64 are expected");
+  bytes.resize(bytes.size() - (text.size() - letters));
   return bytes;
 }
 

@@ -15,6 +15,23 @@ namespace espalier::wire {
 // on a character above 255.
 std::string bytes_to_text(const std::string& bytes);
 std::string text_to_bytes(const std::string& text);
+// The same in base64: a third more than the bytes, where JSON writes most bytes that are no letters with six
+// characters. base64_to_bytes throws Error on what is no base64.
+std::string bytes_to_base64(const std::string& bytes);
+std::string base64_to_bytes(const std::string& text);
+
+// Of a message with bytes in `data`, or in `base64` where its receiver has said that it reads that. The first releases
+// know `data` only, and a site upgrades its nodes one after the other.
+template <class Message>
+Message with_bytes(Message message, const std::string& bytes, bool base64) {
+  if (base64) message.base64 = bytes_to_base64(bytes);
+  else message.data = bytes_to_text(bytes);
+  return message;
+}
+template <class Message>
+std::string bytes_of(const Message& message) {
+  return message.base64.empty() ? text_to_bytes(message.data) : base64_to_bytes(message.base64);
+}
 
 // ---- rank server -> launcher --------------------------------------------------------------------------------------
 
@@ -33,6 +50,7 @@ struct RankServerHello {
   std::string node;
   int pid = 0;
   std::vector<GpuFault> gpu_faults = {};  // of that job's GPUs on the node. May be absent
+  bool base64 = false;                    // it reads FenceDone::base64. May be absent
 };
 
 // A rank has ended. `code` is as a shell reports it: the exit code, or 128 and the signal's number. `finalized` is
@@ -69,12 +87,13 @@ struct Rendezvous {
   int port = 0;
 };
 
-// All ranks of this server have entered their fence number `number` (0, 1, ...) with `data`, bytes.
+// All ranks of this server have entered their fence number `number` (0, 1, ...) with bytes (bytes_of).
 struct FenceEntered {
   static constexpr const char* type = "fence_entered";
   int generation = 0;
   std::int64_t number = 0;
-  std::string data;
+  std::string data = {};
+  std::string base64 = {};  // may be absent
 };
 
 // What a rank wrote to its standard output or standard error, bytes.
@@ -139,16 +158,18 @@ struct RunRanks {
   // Where the ranks of other servers meet rank 0: `rendezvous` of its server. Empty and 0 to that server itself.
   std::string address = {};
   int port = 0;
+  bool base64 = false;  // the launcher reads FenceEntered::base64. May be absent
 };
 
-// All servers of the world have entered the fence; `data` is what they sent, in the order of places. `complete` is
-// false when one of them is gone.
+// All servers of the world have entered the fence. The bytes (bytes_of) are what they sent, in the order of places.
+// `complete` is false when one of them is gone.
 struct FenceDone {
   static constexpr const char* type = "fence_done";
   int generation = 0;
   std::int64_t number = 0;
   bool complete = false;
-  std::string data;  // bytes
+  std::string data = {};
+  std::string base64 = {};  // may be absent
 };
 
 // Keep processes of the program that have loaded their libraries and wait, so that the next generation starts sooner.

@@ -133,6 +133,43 @@ TEST_CASE("a fence is done when all servers have entered it, with what each of t
   }
 }
 
+TEST_CASE("what a fence carries is in base64 for the servers that read it, and as before for older ones") {
+  Play play(false);
+  play.ranks.came(kOwn, true);
+  play.ranks.came(kBeside);  // of an older release
+  play.ranks.came(kOther, true);
+  play.meets();
+  for (const ServerId& id : {kOwn, kOther}) CHECK(play.told<wire::RunRanks>(id).front().base64);
+  const std::string own("a\0\xff", 3), beside("\x01z", 2);
+  play.ranks.handle(kOwn, wire::to_frame(wire::with_bytes(wire::FenceEntered{3, 0}, own, true)));
+  play.ranks.handle(kBeside, wire::to_frame(wire::with_bytes(wire::FenceEntered{3, 0}, beside, false)));
+  play.ranks.handle(kOther, wire::to_frame(wire::with_bytes(wire::FenceEntered{3, 0}, "", true)));
+  for (const ServerId& id : {kOwn, kBeside, kOther}) {
+    const auto done = play.told<wire::FenceDone>(id);
+    REQUIRE(done.size() == 1);
+    CHECK(wire::bytes_of(done[0]) == own + beside);
+    CHECK(done[0].data.empty() == (id != kBeside));
+    CHECK(done[0].base64.empty() == (id == kBeside));
+  }
+}
+
+TEST_CASE("a fence with more than a message holds fails all ranks in words, and no server is lost") {
+  Play play(false);
+  play.all_come();
+  const std::string much(3u << 20, 'x');
+  for (const ServerId& id : {kOwn, kBeside, kOther}) play.enters(id, 0, much);
+  CHECK(play.lost == std::vector<int>{0, 1, 2, 3});
+  CHECK(play.why.find("the 4 ranks have published 9 MiB for one another") == 0);
+  CHECK(play.over == 137);
+  for (const ServerId& id : {kOwn, kBeside, kOther}) {
+    CHECK(play.told<wire::FenceDone>(id).empty());
+    REQUIRE(play.told<wire::SignalRanks>(id).size() == 1);
+    CHECK(play.told<wire::SignalRanks>(id)[0].number == SIGKILL);
+  }
+  play.ends(kOwn, 0, 137);  // known already
+  CHECK(play.codes.empty());
+}
+
 TEST_CASE("a lost server breaks the fences under way and those to come, and its ranks are told of") {
   Play play(false);
   play.all_come();

@@ -256,6 +256,37 @@ TEST_CASE("a rank server's hello carries the faults of GPUs, and none where an o
   CHECK(from_frame<RankServerHello>(hello).gpu_faults.empty());
 }
 
+TEST_CASE("bytes survive base64, which takes a third more of them") {
+  std::string bytes;
+  for (int length = 0; length < 700; ++length) {
+    CHECK(base64_to_bytes(bytes_to_base64(bytes)) == bytes);
+    CHECK(bytes_to_base64(bytes).size() == (bytes.size() + 2) / 3 * 4);
+    bytes += static_cast<char>(length * 7);
+  }
+  CHECK(bytes_to_base64("fence") == "ZmVuY2U=");
+  CHECK(base64_to_bytes("").empty());
+}
+
+TEST_CASE("what is no base64 is refused") {
+  for (const char* text : {"Z", "ZmV", "Zm=V", "Zg===", "====", " ZmVu", "ZmVuY2U=\n", "Zm\u00fcu", "Z=mV", "ZmVu-_=="})
+    CHECK_THROWS_AS(base64_to_bytes(text), Error);
+}
+
+TEST_CASE("messages of fences that know no base64 are read as ever") {
+  Frame entered = to_frame(with_bytes(FenceEntered{1, 2}, "\xff", false));
+  entered.body.erase("base64");
+  CHECK(bytes_of(from_frame<FenceEntered>(entered)) == "\xff");
+  Frame done = to_frame(with_bytes(FenceDone{1, 2, true}, "\x01", false));
+  done.body.erase("base64");
+  CHECK(bytes_of(from_frame<FenceDone>(done)) == "\x01");
+  Frame hello = to_frame(RankServerHello{7, "n1", 12});
+  hello.body.erase("base64");
+  CHECK_FALSE(from_frame<RankServerHello>(hello).base64);
+  Frame request = to_frame(RunRanks{});
+  request.body.erase("base64");
+  CHECK_FALSE(from_frame<RunRanks>(request).base64);
+}
+
 TEST_CASE("a keeper's hello carries what an earlier launcher has sent it, and nothing where there was none") {
   CHECK_FALSE(from_frame<KeeperHello>(to_frame(KeeperHello{7, "n1", false, {}})).continuation);
   Continuation left;

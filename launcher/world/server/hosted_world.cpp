@@ -26,6 +26,7 @@ HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares,
     : pmix_(pmix),
       container_(container),
       generation_(request.generation),
+      base64_(request.base64),
       name_(request.name),
       callbacks_(std::move(callbacks)) {
   const PmixNamespace space = namespace_of(request, container);

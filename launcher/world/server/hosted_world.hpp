@@ -38,6 +38,7 @@ class HostedWorld {
   void connected(int rank) { ranks_.at(rank)->connected = true; }
   void finalized(int rank) { ranks_.at(rank)->finalized = true; }
   bool has(int rank) const { return ranks_.contains(rank); }
+  bool launcher_reads_base64() const { return base64_; }
   std::int64_t next_fence() { return fences_++; }
   std::map<std::int64_t, std::int64_t> tickets;  // of PMIx, by the number of the fence
 
@@ -53,6 +54,7 @@ class HostedWorld {
   PmixServer& pmix_;
   const ContainerStep* container_;
   int generation_;
+  bool base64_;
   std::string name_;
   Callbacks callbacks_;
   std::map<int, std::unique_ptr<Rank>> ranks_;

@@ -34,7 +34,7 @@ RankServer::RankServer(RankServerSettings settings)
                       [this] { launcher_.tell(wire::SparesFork{}); }}),
       launcher_(loop_, settings_.heartbeat,
                 {[this] {
-                   return wire::RankServerHello{settings_.job, settings_.node, ::getpid(), gpu_faults_};
+                   return wire::RankServerHello{settings_.job, settings_.node, ::getpid(), gpu_faults_, true};
                  },
                  [this](const wire::Frame& frame) { handle(frame); }, [this] { loop_.stop(); }}) {
   const fs::path own = fs::path(settings_.directory) / ("ranks-" + std::to_string(settings_.job));
@@ -143,7 +143,7 @@ void RankServer::handle(const wire::Frame& frame) {
     const auto done = wire::from_frame<wire::FenceDone>(frame);
     HostedWorld* const world = worlds_.of(done.generation);
     if (world == nullptr || !world->tickets.contains(done.number)) return;
-    pmix_->answer(world->tickets.at(done.number), done.complete, wire::text_to_bytes(done.data));
+    pmix_->answer(world->tickets.at(done.number), done.complete, wire::bytes_of(done));
     world->tickets.erase(done.number);
   } else if (frame.type == wire::ModexFound::type) {
     const auto found = wire::from_frame<wire::ModexFound>(frame);
@@ -235,7 +235,7 @@ void RankServer::fence(const std::string& name, std::int64_t ticket, const std::
   if (world == nullptr || !launcher_.connected()) return pmix_->answer(ticket, false, "");
   const std::int64_t number = world->next_fence();
   world->tickets[number] = ticket;
-  launcher_.tell(wire::FenceEntered{generation, number, wire::bytes_to_text(data)});
+  launcher_.tell(wire::with_bytes(wire::FenceEntered{generation, number}, data, world->launcher_reads_base64()));
 }
 
 void RankServer::wanted(const std::string& name, int rank, std::int64_t ticket) {

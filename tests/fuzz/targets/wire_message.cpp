@@ -44,6 +44,10 @@ const std::map<std::string, void (*)(const Frame&)>& known() {
 
 // What a rank server's bytes become.
 void as_bytes(const Frame& frame) {
+  if (const auto base64 = frame.body.find("base64"); base64 != frame.body.end() && base64->is_string()) {
+    const std::string bytes = base64_to_bytes(base64->get<std::string>());
+    require(base64_to_bytes(bytes_to_base64(bytes)) == bytes);
+  }
   const auto data = frame.body.find("data");
   if (data == frame.body.end() || !data->is_string()) return;
   const std::string bytes = text_to_bytes(data->get<std::string>());
