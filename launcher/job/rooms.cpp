@@ -23,6 +23,7 @@ RankServersSettings settings_of(const JobContext& context, const ControlSocket& 
   servers.container = context.container;
   servers.limits = context.limits;
   servers.heartbeat = std::chrono::milliseconds(static_cast<long>(context.config.heartbeat_seconds * 1000));
+  servers.seed = context.job;
   servers.start = std::chrono::seconds(context.config.start_seconds);
   return servers;
 }

@@ -31,6 +31,10 @@ void write_all(int descriptor, const std::string& bytes) {
 
 RankServers::RankServers(wire::Loop& loop, RankServersSettings settings, std::function<void(JobId)> noticed)
     : loop_(loop), settings_(std::move(settings)), noticed_(std::move(noticed)), output_(loop) {
+  const auto start = [this](const ServerId& id) {
+    if (const auto at = servers_.find(id); at != servers_.end()) try_launch(id, at->second.gpus);
+  };
+  gate_ = std::make_unique<StartGate>(loop_, settings_.at_once, settings_.makes_room, start);
   heartbeat_ = loop_.every(settings_.heartbeat, [this] { beat(); });
 }
 
@@ -42,6 +46,7 @@ RankServers::~RankServers() {
 
 void RankServers::leave() {
   if (std::exchange(ending_, true)) return;
+  gate_->close();
   for (auto& [id, server] : servers_)
     if (server.connection) server.connection->send(wire::GiveBack{});
 }
@@ -52,14 +57,26 @@ bool RankServers::left() const {
 }
 
 void RankServers::start() {
-  for (const Holding& holding : settings_.holdings)
-    if (!holding.gpus.empty()) launch({holding.node, holding.job}, static_cast<int>(holding.gpus.size()), true);
+  for (const Holding& holding : settings_.holdings) {
+    if (holding.gpus.empty()) continue;
+    const ServerId id{holding.node, holding.job};
+    const int gpus = static_cast<int>(holding.gpus.size());
+    if (is_here(id)) launch(id, gpus, true);
+    else start_soon(id, gpus);
+  }
+}
+
+// A step waits until others have started.
+void RankServers::start_soon(const ServerId& id, int gpus) {
+  servers_[id].gpus = gpus;
+  if (is_here(id)) try_launch(id, gpus);
+  else gate_->ask(id);
 }
 
 // The anchor's rank server on this node is a child of the launcher. Every other rank server is a step of its Slurm job,
 // so that it sees that job's GPUs only.
 void RankServers::launch(const ServerId& id, int gpus, bool waits) {
-  const bool here = id.node == settings_.node && id.job == settings_.anchor;
+  const bool here = is_here(id);
   const std::string program = (std::filesystem::path(settings_.launcher).parent_path() / "espalier-ranks").string();
   std::vector<std::string> command{program, "--with-launcher"};
   auto environment = settings_.environment;
@@ -92,6 +109,7 @@ void RankServers::launch(const ServerId& id, int gpus, bool waits) {
 }
 
 void RankServers::ended(const ServerId& id, int gpus, int code) {
+  gate_->over(id);
   // A world that has begun since its connection was lost waits for the next server, not for this one.
   if (!std::exchange(servers_.at(id).loss_known, false))
     lose(id, "the rank server on " + id.node + " ended with code " + std::to_string(code));
@@ -103,12 +121,13 @@ void RankServers::ended(const ServerId& id, int gpus, int code) {
 
 void RankServers::restart_later(const ServerId& id, int gpus) {
   Server& server = servers_.at(id);
-  const auto wait = server.leaves ? wire::Loop::Milliseconds(0) : restart_wait(server.failures++);
+  const double longer = static_cast<double>(random_() >> 11) * 0x1p-53;
+  const auto wait = server.leaves ? wire::Loop::Milliseconds(0) : restart_wait(server.failures++, longer);
   server.restart = loop_.after(wait, [this, id, gpus] {
     Server& due = servers_.at(id);
     if (due.leaves) return void(servers_.erase(id));
     due.restart.reset();
-    try_launch(id, gpus);
+    start_soon(id, gpus);
   });
 }
 
@@ -121,6 +140,7 @@ void RankServers::try_launch(const ServerId& id, int gpus) {
 }
 
 void RankServers::not_started(const ServerId& id, int gpus, const std::string& why) {
+  gate_->over(id);
   if (ending_) return;
   const Server& server = servers_.at(id);
   if (server.failures == 0 && !server.leaves)
@@ -133,15 +153,16 @@ void RankServers::not_started(const ServerId& id, int gpus, const std::string& w
 
 void RankServers::serve(const ServerId& id, int gpus) {
   const auto at = servers_.find(id);
-  if (at != servers_.end() && (at->second.child || at->second.restart)) return;  // the keeper came back
-  try_launch(id, gpus);
+  if (at != servers_.end() && (at->second.child || at->second.restart || gate_->holds(id)))
+    return;  // the keeper came back
+  start_soon(id, gpus);
 }
 
 void RankServers::withdraw(JobId job, const std::set<std::string>& nodes) {
   for (auto& [id, server] : servers_) {
     if (id.job != job) continue;
     const bool was_away = std::exchange(server.away, nodes.contains(id.node));
-    if (server.away) server.restart.reset();
+    if (server.away) server.restart.reset(), gate_->over(id);
     else if (was_away) restart_now(id);
   }
 }
@@ -151,6 +172,7 @@ void RankServers::restart_now(const ServerId& id) {
   Server& server = servers_.at(id);
   server.away = false;
   if (server.connection || server.refuses || server.leaves || (server.child && server.child->running())) return;
+  if (gate_->holds(id)) return;
   server.failures = 0;
   restart_later(id, server.gpus);
 }
@@ -159,6 +181,7 @@ void RankServers::forget(JobId job) {
   for (auto at = servers_.begin(); at != servers_.end();) {
     at->second.leaves = at->second.leaves || at->first.job == job;
     const bool over = at->second.leaves && (!at->second.child || !at->second.child->running());
+    if (over) gate_->over(at->first);
     at = over ? servers_.erase(at) : std::next(at);
   }
 }
@@ -168,6 +191,7 @@ void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankS
   Server& server = servers_[id];
   if (server.connection) throw Error("rank server: that of job " + std::to_string(id.job) + " is there already");
   server.connection = connection;
+  gate_->over(id);
   server.base64 = hello.base64;
   server.missed = server.failures = 0;
   server.loss_known = false;
@@ -237,7 +261,7 @@ void RankServers::lose(const ServerId& id, const std::string& why) {
   for (const auto& [generation, world] : std::map(worlds_))
     if (world->uses(id)) world->gone(id, why);
   if (const auto at = servers_.find(id);
-      at != servers_.end() && !at->second.child && !at->second.connection && !at->second.restart)
+      at != servers_.end() && !at->second.child && !at->second.connection && !at->second.restart && !gate_->holds(id))
     servers_.erase(at);  // that of an extension, which may be gone as well
 }
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "launcher/process/blocking_thread.hpp"
 #include "launcher/process/child.hpp"
 #include "launcher/world/ranks.hpp"
+#include "launcher/world/start_gate.hpp"
 #include "planner/wire/rank_messages.hpp"
 #include "planner/wire/server.hpp"
 
@@ -31,6 +33,10 @@ struct RankServersSettings {
   std::chrono::milliseconds heartbeat{1000};
   std::vector<std::int64_t> limits;  // soft resource limits of ranks, as in Child::Traits
   std::chrono::seconds start{60};    // a server that has not come by then is given up by the world that waits for it
+  std::size_t at_once = 64;          // so many steps start at a time
+  // A step that has neither come nor ended by then makes room for another: what prepares its node may take minutes.
+  std::chrono::milliseconds makes_room{2000};
+  std::uint64_t seed = 0;  // of what is random in the waits before servers are started again
 };
 
 class RankServers {
@@ -83,6 +89,8 @@ class RankServers {
   };
   // `waits`: for the start of the server's program.
   void launch(const ServerId& id, int gpus, bool waits);
+  bool is_here(const ServerId& id) const { return id.node == settings_.node && id.job == settings_.anchor; }
+  void start_soon(const ServerId& id, int gpus);
   void try_launch(const ServerId& id, int gpus);
   void not_started(const ServerId& id, int gpus, const std::string& why);
   void restart_later(const ServerId& id, int gpus);
@@ -99,6 +107,8 @@ class RankServers {
   std::map<ServerId, Server> servers_;
   std::map<int, ServedRanks*> worlds_;  // by generation; they enter and leave by themselves
   BlockingThread output_;               // writes what ranks have written
+  std::unique_ptr<StartGate> gate_;     // for steps
+  std::mt19937_64 random_{settings_.seed};
   wire::Watch heartbeat_;
   std::optional<wire::KeepSpares> spares_;
   bool spares_fork_ = false;  // a server has said so (SparesFork)

@@ -25,15 +25,22 @@ const ServerId kOther{"n2", 20};
 struct Steps {
   std::filesystem::path folder = std::filesystem::temp_directory_path() / ("espalier-" + wire::fresh_nonce());
   wire::Loop loop;
-  RankServers servers{loop, settings(), [](JobId) {}};
+  RankServers servers;
 
-  Steps() { std::filesystem::create_directory(folder); }
+  // So many steps start at a time.
+  explicit Steps(std::size_t at_once = 64, milliseconds makes_room = std::chrono::seconds(2))
+      : servers(loop, settings(at_once, makes_room), [](JobId) {}) {
+    std::filesystem::create_directory(folder);
+  }
   ~Steps() { std::filesystem::remove_all(folder); }
   Steps(const Steps&) = delete;
   Steps& operator=(const Steps&) = delete;
 
-  RankServersSettings settings() const {
+  RankServersSettings settings(std::size_t at_once, milliseconds makes_room) const {
     RankServersSettings own;
+    own.at_once = at_once;
+    own.makes_room = makes_room;
+    for (const char* node : {"n2", "n3", "n4", "n5"}) own.holdings.push_back({7, node, {0}});
     own.launcher = folder / "espalier-launch";
     own.node = "n1";
     own.anchor = 7;
@@ -67,6 +74,41 @@ TEST_CASE("a rank server that ends is started again soon at first, and seldom wh
   CHECK(restart_wait(16) == milliseconds(10'000));
   CHECK(restart_wait(20) == milliseconds(120'000));
   CHECK(restart_wait(1'000'000) == milliseconds(120'000));
+  CHECK(restart_wait(0, 0.5) == milliseconds(450));
+  CHECK(restart_wait(20, 1) == milliseconds(240'000));
+}
+
+TEST_CASE("so many rank servers start at a time, and the next ones when these have come or ended") {
+  Steps steps(2, std::chrono::seconds(120));
+  steps.script("exec sleep 60");
+  steps.servers.start();
+  const auto started = [&](int count) {
+    return test::until(
+        steps.loop, [&] { return steps.starts() == count; }, std::chrono::seconds(10));
+  };
+  REQUIRE(started(2));
+  steps.pass(milliseconds(300));
+  CHECK(steps.starts() == 2);
+  wire::RankServerHello hello;
+  hello.node = "n2";
+  hello.job = 7;
+  const auto line = std::make_shared<cases::Line>();
+  steps.servers.adopt(line, hello);
+  REQUIRE(started(3));
+  steps.pass(milliseconds(300));
+  CHECK(steps.starts() == 3);
+  steps.servers.leave();
+  steps.servers.forget(7);
+  steps.pass(milliseconds(300));
+  CHECK(steps.starts() == 3);
+}
+
+TEST_CASE("a rank server that does not come keeps the others waiting for a while only") {
+  Steps steps(1, milliseconds(200));
+  steps.script("exec sleep 60");
+  steps.servers.start();
+  CHECK(test::until(
+      steps.loop, [&] { return steps.starts() == 4; }, std::chrono::seconds(20)));
 }
 
 TEST_CASE("a rank server whose start fails once is started again") {
