@@ -100,6 +100,13 @@ wire::Descriptor use_generation_directory(const fs::path& directory) {
   return held;
 }
 
+void make_within_directory(const fs::path& path) {
+  std::error_code error;
+  fs::create_directory(path, error);
+  if (error)
+    throw Error(path.string() + ": cannot be made: " + error.message() + "; is the disk full? or set launch.work_dir");
+}
+
 Directory::Directory(const fs::path& base, JobId job, unsigned step)
     : path_(base /
             (prefix() + std::to_string(job) + "-" + std::to_string(step) + "-" + wire::fresh_nonce().substr(0, 8))) {

@@ -25,6 +25,9 @@ void remove_of_job(const std::filesystem::path& base, JobId job);
 // has no locks. Throws Error when another user made the directories.
 wire::Descriptor use_generation_directory(const std::filesystem::path& directory);
 
+// Makes a directory within a generation's, if it is not there. Throws Error, e.g. when the disk is full.
+void make_within_directory(const std::filesystem::path& path);
+
 // Owns the directory <base>/espalier-<uid>-<job>-<step>-<random> (mode 0700), and a lock that shows that it is in use.
 // The destructor removes the directory.
 class Directory {

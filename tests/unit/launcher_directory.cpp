@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "launcher/node/directory.hpp"
@@ -81,6 +82,16 @@ TEST_CASE("a launcher removes what one that was killed left behind, and nothing 
   const Directory directory(node.base, 80, 0);
   CHECK(!fs::exists(node.job));
   CHECK(fs::exists(foreign));
+}
+
+TEST_CASE("a directory within a generation's that cannot be made is an Error, which a rank server survives") {
+  const Node node;
+  const wire::Descriptor daemon = use_generation_directory(node.generation);
+  CHECK_NOTHROW(make_within_directory(node.generation / "12"));
+  CHECK_NOTHROW(make_within_directory(node.generation / "12"));
+  CHECK_THROWS_WITH_AS(make_within_directory(node.job / "gone" / "12"), doctest::Contains("No such file"), Error);
+  std::ofstream(node.generation / "13") << "a file";
+  CHECK_THROWS_AS(make_within_directory(node.generation / "13"), Error);
 }
 
 TEST_CASE("one launcher at a time claims a job; one that is gone, and another job, do not count") {

@@ -173,7 +173,7 @@ void RankServer::run_ranks(wire::RunRanks request) {
     // MPI's shared memory files are numbered by the rank's place on its server, and another server of the same node
     // begins with the same number: each has a directory of its own.
     request.directory = (fs::path(request.directory) / std::to_string(settings_.job)).string();
-    fs::create_directory(request.directory);
+    make_within_directory(request.directory);
     if (setup_) request.environment = setup_->changes().applied(request.environment);
     start_when_ready(std::move(request));
   } catch (const Error& error) {
