@@ -33,6 +33,8 @@ wire::Descriptor lock(const fs::path& directory, int kind, int flags) {
   return lock_file(directory, "lock", kind, flags);
 }
 
+constexpr int kTries = 10;  // to lock a directory that others may remove before
+
 constexpr const char* kClaim = "launcher";  // the file that a launcher locks for its life, as no child of it does
 
 // The caller holds the exclusive lock. The directory is renamed first, so that a process that comes now makes a new one
@@ -92,7 +94,7 @@ void remove_of_job(const fs::path& base, JobId job) {
 
 wire::Descriptor use_generation_directory(const fs::path& directory) {
   wire::Descriptor held;
-  for (int tries = 0; !held && tries < 10; ++tries) {
+  for (int tries = 0; !held && tries < kTries; ++tries) {
     make_directory(directory.parent_path());
     held = lock(directory.parent_path(), LOCK_SH, O_CREAT);
   }
@@ -107,13 +109,19 @@ void make_within_directory(const fs::path& path) {
     throw Error(path.string() + ": cannot be made: " + error.message() + "; is the disk full? or set launch.work_dir");
 }
 
-Directory::Directory(const fs::path& base, JobId job, unsigned step)
-    : path_(base /
-            (prefix() + std::to_string(job) + "-" + std::to_string(step) + "-" + wire::fresh_nonce().substr(0, 8))) {
+// Another launcher that starts now may take a directory whose lock is not held yet for abandoned, and remove it.
+Directory::Directory(const fs::path& base, JobId job, unsigned step) {
   remove_abandoned(base);
-  if (::mkdir(path_.c_str(), 0700) != 0) throw Error(path_.string() + ": cannot be made; check launch.work_dir");
-  lock_ = lock(path_, LOCK_SH | LOCK_NB, O_CREAT);
-  if (!lock_) throw Error(path_.string() + ": cannot be locked");
+  const std::string start = prefix() + std::to_string(job) + "-" + std::to_string(step) + "-";
+  for (int tries = 0; !lock_ && tries < kTries; ++tries) {
+    path_ = base / (start + wire::fresh_nonce().substr(0, 8));
+    if (::mkdir(path_.c_str(), 0700) != 0) throw Error(path_.string() + ": cannot be made; check launch.work_dir");
+    lock_ = lock(path_, LOCK_SH | LOCK_NB, O_CREAT);
+    std::error_code ignored;
+    if (!lock_) fs::remove_all(path_, ignored);
+  }
+  if (!lock_)
+    throw Error(path_.string() + ": cannot be locked; set launch.work_dir to a folder of a file system with locks");
 }
 
 void Directory::claim_job(int restarts) {

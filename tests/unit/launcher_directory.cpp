@@ -2,9 +2,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "launcher/node/directory.hpp"
 #include "planner/core/error.hpp"
@@ -82,6 +84,25 @@ TEST_CASE("a launcher removes what one that was killed left behind, and nothing 
   const Directory directory(node.base, 80, 0);
   CHECK(!fs::exists(node.job));
   CHECK(fs::exists(foreign));
+}
+
+TEST_CASE("launchers that start on a node in one moment take no directory from one another") {
+  const Node node;
+  std::atomic<int> refused = 0, removed = 0;
+  const auto starts = [&](JobId job) {
+    for (unsigned step = 0; step < 300; ++step) try {
+        const Directory directory(node.base, job, step);
+        if (!fs::exists(directory.path() / "lock")) ++removed;
+      } catch (const Error&) {
+        ++refused;
+      }
+  };
+  std::thread other(starts, 82);
+  starts(83);
+  other.join();
+  CHECK(refused == 0);
+  CHECK(removed == 0);
+  CHECK(fs::is_empty(node.base));
 }
 
 TEST_CASE("a directory within a generation's that cannot be made is an Error, which a rank server survives") {
