@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 
 #include "launcher/world/restart_wait.hpp"
 #include "launcher/world/served_ranks.hpp"
+#include "launcher/world/write_all.hpp"
 #include "planner/core/error.hpp"
 #include "planner/wire/messages.hpp"
 
@@ -17,15 +17,6 @@ namespace espalier::launcher {
 namespace {
 
 constexpr int kMissedHeartbeats = 10;
-
-void write_all(int descriptor, const std::string& bytes) {
-  for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t count = ::write(descriptor, bytes.data() + done, bytes.size() - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;  // nobody reads: srun is gone
-    done += static_cast<std::size_t>(count);
-  }
-}
 
 }  // namespace
 
