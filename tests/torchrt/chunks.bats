@@ -75,16 +75,31 @@ TABLE
   diff <(grep ^weights one.txt) <(grep ^weights it.txt)
 }
 
+# Of one-validated.jsonl and it.jsonl.
+same_validation_losses() {
+  python3 -c '
+import json
+losses = [[line["validation_loss"] for line in map(json.loads, open(name)) if "validation_loss" in line] for name in ("one-validated.jsonl", "it.jsonl")]
+assert losses[0] and losses[0] == losses[1], losses'
+}
+
 @test "bitwise: validation runs forward through the chunks" {
   python3 -c 'print(open("text").read()[:20000])' > held
   local validation=(--set data.validation=held --set data.validate_every=2)
   rm -f one-validated.jsonl it.jsonl
   ranks 1 --steps 4 "${validation[@]}" --metrics one-validated.jsonl
   ranks 2 --steps 4 "${validation[@]}" --metrics it.jsonl --set 'training.schedule="zb-v"'
-  python3 -c '
-import json
-losses = [[line["validation_loss"] for line in map(json.loads, open(name)) if "validation_loss" in line] for name in ("one-validated.jsonl", "it.jsonl")]
-assert losses[0] and losses[0] == losses[1], losses'
+  same_validation_losses
+}
+
+# One rank computes all micro-batches of its first chunk before any of its second.
+@test "bitwise: validation keeps the outputs that a later chunk of the rank takes" {
+  python3 -c 'print(open("text").read()[:20000])' > held
+  local validation=(--set data.validation=held --set data.validate_every=2)
+  rm -f one-validated.jsonl it.jsonl
+  ranks 1 --steps 4 "${validation[@]}" --metrics one-validated.jsonl
+  ranks 1 --steps 4 "${validation[@]}" --metrics it.jsonl --set 'training.schedule="gpipe"' --set parallel.chunks=2
+  same_validation_losses
 }
 
 # bats test_tags=long:3

@@ -167,8 +167,10 @@ struct Compute::State {
   }
 
   // Evaluation has no backward pass that would free a chunk's outputs. Those of earlier micro-batches have been sent,
-  // and what still sends them keeps them.
+  // and what still sends them keeps them. Where the next chunk is on this rank, nothing is sent: that chunk takes the
+  // outputs, and a schedule may let it do so later.
   void forget_sent(int number, int micro_batch) {
+    if (is_here(number + 1)) return;
     for (auto at = micro_batches.lower_bound({number, 0}); at != micro_batches.end() && at->first.first == number; ++at)
       if (at->first.second != micro_batch) at->second.output.reset();
   }
