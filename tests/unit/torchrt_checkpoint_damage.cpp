@@ -207,10 +207,10 @@ TEST_CASE("a damaged checkpoint that is set aside does not count, and a good one
   // Once more, beside the first one; and both go with the next good checkpoint, as what is unfinished does.
   std::filesystem::remove(folder + "/manifest.json");
   CHECK(set_aside_damaged(checkpoints.folder(), 20) == folder + ".damaged.2");
-  prune_checkpoints(checkpoints.folder(), 19, 2, {});
+  prune_checkpoints(checkpoints.folder(), 19, 2, 0, {});
   CHECK(std::filesystem::exists(folder + ".damaged"));
   write_checkpoint(checkpoints.config, kTwoStages, 30);
-  prune_checkpoints(checkpoints.folder(), 30, 2, {});
+  prune_checkpoints(checkpoints.folder(), 30, 2, 0, {});
   CHECK_FALSE(std::filesystem::exists(folder + ".damaged"));
   CHECK_FALSE(std::filesystem::exists(folder + ".damaged.2"));
   CHECK(checkpoint_steps(checkpoints.folder()) == std::vector<std::int64_t>{30, 10});

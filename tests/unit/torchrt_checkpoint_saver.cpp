@@ -298,10 +298,42 @@ TEST_CASE("damaged checkpoints do not count among those that are kept") {
   for (const std::int64_t step : {10, 20, 30, 40, 60}) write_checkpoint(config, kLayout, step);
   std::filesystem::create_directory(folder / "step-50.g0.tmp");
   std::filesystem::create_directory(folder / "something-else");
-  prune_checkpoints(folder.path(), 40, 2, {30});
+  prune_checkpoints(folder.path(), 40, 2, 0, {30});
   CHECK(checkpoint_steps(folder.path()) == std::vector<std::int64_t>{60, 40, 20});
   CHECK_FALSE(std::filesystem::exists(folder / "step-50.g0.tmp"));
   CHECK(std::filesystem::exists(folder / "something-else"));
+}
+
+TEST_CASE("a thread of an old generation removes no unfinished checkpoint of the generation after it") {
+  const TestFolder folder;
+  write_checkpoint(checkpoint_config(folder.path(), tiny_model("gpt2", true)), kLayout, 40);
+  const std::vector<std::string> abandoned = {"step-50.g1.tmp", "step-50.g2.tmp",    "step-50.g2.a1.tmp",
+                                              "step-40.g3.tmp", "step-30.g3.a1.tmp", "step-50.g1.tmp.replaced.tmp",
+                                              "step-50.gx.tmp", "step-50.tmp"};
+  const std::vector<std::string> under_way = {"step-50.g3.tmp", "step-50.g12.a1.tmp", "step-41.g3.tmp.replaced.tmp"};
+  for (const auto& names : {abandoned, under_way})
+    for (const std::string& name : names) std::filesystem::create_directory(folder / name);
+  prune_checkpoints(folder.path(), 40, 2, 2, {});
+  for (const std::string& name : abandoned) CHECK_MESSAGE(!std::filesystem::exists(folder / name), name);
+  for (const std::string& name : under_way) CHECK_MESSAGE(std::filesystem::exists(folder / name), name);
+}
+
+TEST_CASE("a checkpoint that lost a file while it was written does not become a whole one") {
+  const TestFolder folder;
+  const Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
+  write_checkpoint(config, kLayout, 10);
+  // As before the commit: its parts, and what the commit would find.
+  const std::string whole = checkpoint_folder(folder.path(), 20), unfinished = unfinished_folder(folder.path(), 20, 0);
+  std::filesystem::create_directory(unfinished);
+  Manifest part = manifest_from(text_of_file(checkpoint_folder(folder.path(), 10) + "/" + kManifestFile), "it");
+  std::ofstream(unfinished + "/" + part_manifest(0)) << to_text(part);
+  for (const auto& entry : std::filesystem::directory_iterator(checkpoint_folder(folder.path(), 10)))
+    std::filesystem::copy(entry.path(), unfinished);
+  std::filesystem::remove(unfinished + "/" + part_file(1));
+  WriteProgress progress;
+  CHECK_THROWS_WITH_AS(commit_checkpoint(unfinished, whole, 1, {}, progress),
+                       doctest::Contains("rank-1.safetensors: was removed before the checkpoint was whole"), Error);
+  CHECK_FALSE(std::filesystem::exists(whole));
 }
 
 TEST_CASE("all ranks must be done before anything is committed, and one failure is everyone's") {

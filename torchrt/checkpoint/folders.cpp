@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
+#include <string_view>
 
 #include "planner/core/error.hpp"
 
@@ -14,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp", kDamaged = ".damaged";
+constexpr std::string_view kPrefix = "step-", kGeneration = ".g", kUnfinished = ".tmp", kDamaged = ".damaged";
 
 std::optional<std::int64_t> step_of(const std::string& name) {
   if (name.rfind(kPrefix, 0) != 0) return std::nullopt;
@@ -33,6 +34,24 @@ std::optional<std::int64_t> damaged_step_of(const std::string& name) {
 bool unfinished(const std::string& name) {
   return name.rfind(kPrefix, 0) == 0 && name.size() > kUnfinished.size() &&
          name.compare(name.size() - kUnfinished.size(), kUnfinished.size(), kUnfinished) == 0;
+}
+
+struct Writer {
+  std::int64_t step = 0;
+  int generation = 0;
+};
+
+// Of an unfinished folder. One that has another name than those of unfinished_folder() is nobody's.
+std::optional<Writer> writer_of(const std::string& name) {
+  const std::size_t mark = name.find(kGeneration);
+  if (!unfinished(name) || mark == std::string::npos) return std::nullopt;
+  const auto step = step_of(name.substr(0, mark));
+  Writer writer;
+  const char* const number = name.data() + mark + kGeneration.size();
+  const auto [end, problem] = std::from_chars(number, name.data() + name.size(), writer.generation);
+  if (!step || problem != std::errc() || *end != '.' || writer.generation < 0) return std::nullopt;
+  writer.step = *step;
+  return writer;
 }
 
 std::vector<std::string> names_in(const std::string& directory) {
@@ -90,7 +109,7 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& directory) {
   return steps;
 }
 
-void prune_checkpoints(const std::string& directory, std::int64_t newest, int keep,
+void prune_checkpoints(const std::string& directory, std::int64_t newest, int keep, int generation,
                        const std::vector<std::int64_t>& damaged, const std::vector<std::string>& spared) {
   std::string problem;
   // A folder that cannot be removed keeps no other one.
@@ -104,8 +123,11 @@ void prune_checkpoints(const std::string& directory, std::int64_t newest, int ke
   for (const std::string& name : names_in(directory)) {
     const std::string folder = directory + "/" + name;
     const auto refused = damaged_step_of(name);
-    const bool writes = unfinished(name) && std::find(spared.begin(), spared.end(), folder) == spared.end();
-    if (writes || (refused && *refused <= newest)) drop(folder);
+    const auto writer = writer_of(name);
+    const bool successors = writer && writer->step > newest && writer->generation > generation;
+    const bool abandoned =
+        unfinished(name) && !successors && std::find(spared.begin(), spared.end(), folder) == spared.end();
+    if (abandoned || (refused && *refused <= newest)) drop(folder);
   }
   int kept = 0;
   for (const std::int64_t step : checkpoint_steps(directory)) {

@@ -33,11 +33,13 @@ std::string set_aside_damaged(const std::string& directory, std::int64_t step);
 // Removes a folder and what is in it. Throws Error when it is still there.
 void remove_checkpoint(const std::string& folder);
 
-// Keeps the newest `keep` good checkpoints up to step `newest`. Removes the older ones, the damaged
-// ones up to `newest`, and every unfinished one. `newest` itself counts as good even if `damaged`
-// names it. Checkpoints beyond `newest` stay, and so do the unfinished folders `spared`: a thread may
-// be about to name one. Throws Error when a folder cannot be read or removed; the others are removed.
-void prune_checkpoints(const std::string& directory, std::int64_t newest, int keep,
+// Keeps the newest `keep` good checkpoints up to step `newest`. Removes the older ones, the damaged ones up to
+// `newest`, and the unfinished ones. `newest` itself counts as good even if `damaged` names it. Checkpoints beyond
+// `newest` stay. So does an unfinished one beyond `newest` of a generation after `generation`, the own one: that
+// generation may have taken over while a thread of this one still works, and may be writing it. The unfinished folders
+// `spared` stay, too: a thread may be about to name one. Throws Error when a folder cannot be read or removed; the
+// others are removed.
+void prune_checkpoints(const std::string& directory, std::int64_t newest, int keep, int generation,
                        const std::vector<std::int64_t>& damaged, const std::vector<std::string>& spared = {});
 
 }  // namespace espalier::torchrt

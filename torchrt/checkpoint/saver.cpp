@@ -197,16 +197,17 @@ void CheckpointSaver::work() {
     manifest.samples = static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(config.training.global_batch);
     manifest.facts = checkpoint_facts(config);
     manifest.facts.update(setting_.data);
-    work_.start("writing " + folder() + "/" + kManifestFile, setting_.time(),
-                [=, folder = folder(), ranks = setting_.ranks, keep = config.checkpoint.keep,
-                 damaged = setting_.damaged, spared = spared_, tell = setting_.tell](WriteProgress& progress) {
-                  commit_checkpoint(folder, checkpoint_folder(directory, step), ranks, manifest, progress);
-                  try {
-                    prune_checkpoints(directory, step, keep, damaged, spared);
-                  } catch (const Error& problem) {  // the checkpoint itself is good
-                    tell(problem.what());
-                  }
-                });
+    work_.start(
+        "writing " + folder() + "/" + kManifestFile, setting_.time(),
+        [=, folder = folder(), ranks = setting_.ranks, keep = config.checkpoint.keep, generation = setting_.generation,
+         damaged = setting_.damaged, spared = spared_, tell = setting_.tell](WriteProgress& progress) {
+          commit_checkpoint(folder, checkpoint_folder(directory, step), ranks, manifest, progress);
+          try {
+            prune_checkpoints(directory, step, keep, generation, damaged, spared);
+          } catch (const Error& problem) {  // the checkpoint itself is good
+            tell(problem.what());
+          }
+        });
   } else if (agreement_.phase() == CheckpointPhase::clearing) {
     if (!spared_.empty() && spared_.back() == folder()) {
       result_ = {1, 0};

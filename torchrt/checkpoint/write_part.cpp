@@ -50,6 +50,21 @@ void remove_others(const std::string& folder, const std::set<std::string>& files
   }
 }
 
+// Another process may clear up in the same directory.
+void check_present(const std::string& folder, const std::set<std::string>& files, WriteProgress& progress) {
+  for (const std::string& file : files) {
+    std::error_code problem;
+    const std::string path = folder + "/" + file;
+    if (!fs::is_regular_file(path, problem))
+      throw Error(path + ": " +
+                  (problem && problem != std::errc::no_such_file_or_directory
+                       ? "cannot be looked at: " + problem.message()
+                       : "was removed before the checkpoint was whole; let nothing else clear up, and no second "
+                         "training write, in checkpoint.directory"));
+    progress.next();
+  }
+}
+
 }  // namespace
 
 void write_part(const std::string& folder, int rank, const Snapshot& snapshot, WriteProgress& progress) {
@@ -96,9 +111,11 @@ void commit_checkpoint(const std::string& unfinished, const std::string& whole, 
   }
   check_complete(manifest, unfinished);
   write_whole_file(unfinished + "/" + kManifestFile, to_text(manifest));
-  remove_others(unfinished, named_files(manifest));
+  const std::set<std::string> files = named_files(manifest);
+  remove_others(unfinished, files);
   sync_directory(unfinished);
   progress.next();
+  check_present(unfinished, files, progress);
   // A folder cannot be renamed onto one that is not empty. Between the two renames only the older
   // checkpoints are good. No good checkpoint is lost: `whole` was refused, or training would not
   // have come to this step again.

@@ -15,9 +15,9 @@ namespace espalier::torchrt {
 void write_part(const std::string& folder, int rank, const Snapshot& snapshot, WriteProgress& progress);
 
 // Needs all `ranks` parts in `unfinished`. Writes the manifest, removes the files that it does not
-// name and renames the folder to `whole`. An existing `whole` is replaced. Throws Error. `whole` is
-// then unchanged, unless the last rename failed: its old content then lies in
-// `unfinished`.replaced.tmp. Nothing is renamed once `progress` was given up.
+// name and renames the folder to `whole`. An existing `whole` is replaced. Throws Error, also when a file that the
+// manifest names is not there any more. `whole` is then unchanged, unless the last rename failed: its old content then
+// lies in `unfinished`.replaced.tmp. Nothing is renamed once `progress` was given up.
 void commit_checkpoint(const std::string& unfinished, const std::string& whole, int ranks, Manifest manifest,
                        WriteProgress& progress);
 
