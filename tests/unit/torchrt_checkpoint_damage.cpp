@@ -1,8 +1,12 @@
 #include <doctest/doctest.h>
 
+#include <fcntl.h>
+#include <sys/resource.h>
+
 #include "planner/core/error.hpp"
 #include "tests/unit/torchrt_checkpoint_cases.hpp"
 #include "torchrt/checkpoint/resume.hpp"
+#include "torchrt/device/unique_fd.hpp"
 
 using namespace espalier;
 using namespace espalier::torchrt;
@@ -229,8 +233,95 @@ TEST_CASE("a damaged checkpoint that cannot be renamed is told, and counts as pa
             std::filesystem::file_size(checkpoints.newest("rank-1.safetensors")) - 3);
   said.clear();
   const auto tell = [&](const std::string& what) { said += what; };
-  CHECK(is_good_checkpoint(checkpoints.config, 10, alone, tell, "; so"));
+  CHECK(look_at_checkpoint(checkpoints.config, 10, alone, tell, "; so") == CheckpointIs::good);
   CHECK(said.empty());
-  CHECK_FALSE(is_good_checkpoint(checkpoints.config, 20, alone, tell, "; so"));
+  CHECK(look_at_checkpoint(checkpoints.config, 20, alone, tell, "; so") == CheckpointIs::damaged);
   CHECK(said.find("its checksum differs; so") != std::string::npos);
+}
+
+namespace {
+
+// So many files may be opened beside those that are open, until it is destroyed. The system refuses to open more, also
+// to root.
+class FewFiles {
+ public:
+  explicit FewFiles(rlim_t more) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const UniqueFd next(::open("/dev/null", O_RDONLY | O_CLOEXEC));  // the lowest number that is free
+    const rlimit few{static_cast<rlim_t>(next.get()) + more, before_.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+  }
+  ~FewFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+constexpr const char* kNotNow =
+    "a rank cannot read it now, but it may be good, so no older one is used in its place; look at the file system of "
+    "checkpoint.directory, then start again";
+
+}  // namespace
+
+TEST_CASE("a checkpoint whose manifest the system cannot read is not damaged: no older one is used") {
+  Checkpoints checkpoints;
+  const std::string path = checkpoints.newest("manifest.json"), good = text_of_file(path);
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("/proc/self/mem", path);  // nothing is mapped at its beginning: EIO
+  CHECK_THROWS_WITH_AS(checkpoints.find(), doctest::Contains(kNotNow), Error);
+  CHECK(checkpoints.said == "checkpoint " + checkpoints.folder() + "/step-20: file " + path +
+                                ": byte 0 cannot be read: Input/output error; look at the file system, then start "
+                                "again\n");
+  const RankSum alone{0, 1, [](double value) { return value; }};
+  const auto silent = [](const std::string&) {};
+  CHECK(look_at_checkpoint(checkpoints.config, 20, alone, silent, "") == CheckpointIs::unreadable);
+  CHECK(checkpoint_steps(checkpoints.folder()) == std::vector<std::int64_t>{20, 10});
+  // Once the file system is well again, it is the one to go on from.
+  std::filesystem::remove(path);
+  std::ofstream(path) << good;
+  CHECK(checkpoints.find().step() == 20);
+}
+
+TEST_CASE("a part of a checkpoint that the system cannot open is not damaged") {
+  Checkpoints checkpoints;
+  const RankSum alone{0, 1, [](double value) { return value; }};
+  std::string said;
+  CheckpointIs found{};
+  {
+    const FewFiles limit(1);  // the manifest is read and closed, the first part is open, the second one is too much
+    found = look_at_checkpoint(
+        checkpoints.config, 20, alone, [&](const std::string& what) { said += what; }, "; so");
+  }
+  CHECK(found == CheckpointIs::unreadable);
+  const std::string folder = checkpoints.folder() + "/step-20";
+  CHECK(said == "checkpoint " + folder + ": safetensors file " + folder +
+                    "/rank-1.safetensors: cannot be opened: Too many open files; raise the limit of open files, then "
+                    "start again; so");
+  CHECK(look_at_checkpoint(
+            checkpoints.config, 20, alone, [](const std::string&) {}, "") == CheckpointIs::good);
+}
+
+TEST_CASE("a checkpoint that another rank cannot read is not used, whatever this one finds") {
+  Checkpoints checkpoints;
+  int asked = 0;
+  // The sums of one attempt: the step of rank 0, its manifest, those that cannot read, those that found damage.
+  const RankSum two{0, 2, [&](double value) { return value + (++asked == 3 ? 1 : 0); }};
+  std::string said;
+  CHECK_THROWS_WITH_AS(find_resumption(checkpoints.config, two, [&](const std::string& what) { said += what; }),
+                       doctest::Contains(kNotNow), Error);
+  CHECK(said.empty());
+  std::filesystem::remove(checkpoints.newest("rank-0.safetensors"));
+  asked = 0;
+  CHECK_THROWS_WITH_AS(find_resumption(checkpoints.config, two, [&](const std::string& what) { said += what; }),
+                       doctest::Contains(kNotNow), Error);
+  CHECK(said.find("rank-0.safetensors: No such file or directory") != std::string::npos);
+  CHECK(said.find("is tried") == std::string::npos);
+}
+
+TEST_CASE("a checkpoint directory that the system cannot look at is not an empty one") {
+  const TestFolder folder;
+  const std::string self = folder / "self";
+  std::filesystem::create_symlink(self, self);  // leads nowhere, for ever
+  CHECK_THROWS_WITH_AS(checkpoint_steps(self), doctest::Contains("cannot be looked at: "), Error);
+  CHECK(checkpoint_steps(folder / "nowhere").empty());
 }

@@ -7,6 +7,7 @@
 #include "planner/core/error.hpp"
 #include "tests/unit/torchrt_safetensors_cases.hpp"
 #include "torchrt/input_file.hpp"
+#include "torchrt/unreadable_error.hpp"
 
 using namespace espalier;
 using namespace espalier::torchrt;
@@ -33,7 +34,20 @@ TEST_CASE("a byte that the system cannot read is an Error with its reason") {
   CHECK_THROWS_WITH_AS(memory.read(0, bytes),
                        "data file /proc/self/mem: byte 0 cannot be read: Input/output error; look at the file system, "
                        "then start again",
-                       Error);
+                       UnreadableError);
+  CHECK_THROWS_AS(static_cast<void>(memory.text()), UnreadableError);
+}
+
+TEST_CASE("a file's text goes to its end, wherever that is now") {
+  const TestFolder folder;
+  const std::string long_text(200'000, 'x');
+  std::ofstream(folder / "x") << long_text;
+  const InputFile file(folder / "x", "file");
+  CHECK(file.text() == long_text);
+  std::ofstream(folder / "x") << "short";
+  CHECK(file.text() == "short");
+  std::ofstream(folder / "x") << "";
+  CHECK(file.text().empty());
 }
 
 TEST_CASE("a folder is no file to read, nor is what is not there") {

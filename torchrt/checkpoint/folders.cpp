@@ -57,7 +57,9 @@ std::optional<Writer> writer_of(const std::string& name) {
 std::vector<std::string> names_in(const std::string& directory) {
   std::vector<std::string> names;
   std::error_code problem;
-  if (!fs::exists(directory, problem)) return names;
+  // A directory that cannot be looked at may hold checkpoints: a training must not begin anew over them.
+  if (!fs::exists(directory, problem) && !problem) return names;
+  if (problem) throw Error("checkpoint directory " + directory + ": cannot be looked at: " + problem.message());
   for (fs::directory_iterator entry(directory, problem), end; !problem && entry != end; entry.increment(problem))
     names.push_back(entry->path().filename());
   if (problem) throw Error("checkpoint directory " + directory + ": cannot be read: " + problem.message());

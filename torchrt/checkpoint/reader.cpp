@@ -1,14 +1,14 @@
 #include "torchrt/checkpoint/reader.hpp"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <set>
 
 #include "planner/core/error.hpp"
 #include "torchrt/checkpoint/common_runs.hpp"
 #include "torchrt/checkpoint/folders.hpp"
 #include "torchrt/checksum.hpp"
+#include "torchrt/input_file.hpp"
+#include "torchrt/unreadable_error.hpp"
 
 namespace espalier::torchrt {
 
@@ -18,12 +18,18 @@ namespace {
 constexpr std::size_t kMostOpenFiles = 256;
 constexpr std::size_t kVerifiedAtOnce = 1 << 20;
 
+std::string manifest_text(const std::string& folder) {
+  try {
+    return InputFile(folder + "/" + kManifestFile, "file").text();
+  } catch (const UnreadableError& problem) {
+    throw UnreadableError("checkpoint " + folder + ": " + problem.what());
+  } catch (const Error&) {
+    throw Error("checkpoint " + folder + ": is partial: it has no readable " + kManifestFile);
+  }
+}
+
 Manifest read_manifest(const std::string& folder) {
-  const std::string path = folder + "/" + kManifestFile;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) throw Error("checkpoint " + folder + ": is partial: it has no readable " + kManifestFile);
-  const std::string text{std::istreambuf_iterator<char>(in), {}};
-  Manifest manifest = manifest_from(text, "checkpoint " + folder + ": " + kManifestFile);
+  Manifest manifest = manifest_from(manifest_text(folder), "checkpoint " + folder + ": " + kManifestFile);
   check_complete(manifest, "checkpoint " + folder);
   return manifest;
 }
@@ -38,6 +44,8 @@ const SafetensorsFile& CheckpointReader::file(const std::string& name) {
     if (files_.size() >= kMostOpenFiles) files_.clear();
     try {
       found = files_.emplace(name, SafetensorsFile(folder_ + "/" + name)).first;
+    } catch (const UnreadableError& problem) {
+      throw UnreadableError("checkpoint " + folder_ + ": " + problem.what());
     } catch (const Error& problem) {
       throw Error("checkpoint " + folder_ + ": is damaged: " + problem.what());
     }
@@ -54,6 +62,8 @@ void CheckpointReader::in_file(const std::string& tensor, const StoredSlice& sli
                 " as the manifest says");
   try {
     visit(opened, *stored);
+  } catch (const UnreadableError& problem) {
+    throw UnreadableError("checkpoint " + folder_ + ": " + problem.what());
   } catch (const Error& problem) {
     throw Error("checkpoint " + folder_ + ": " + problem.what());
   }

@@ -14,7 +14,8 @@
 
 namespace espalier::torchrt {
 
-// For one thread. Every method throws Error that begins with the checkpoint's name.
+// For one thread. Every method throws Error that begins with the checkpoint's name: an UnreadableError where a file is
+// there and the system cannot read it.
 class CheckpointReader {
  public:
   // Reads and checks the manifest.

@@ -6,6 +6,7 @@
 #include "torchrt/checkpoint/facts.hpp"
 #include "torchrt/checkpoint/folders.hpp"
 #include "torchrt/data_agreement.hpp"
+#include "torchrt/unreadable_error.hpp"
 
 namespace espalier::torchrt {
 
@@ -39,20 +40,28 @@ namespace {
 
 struct Attempt {
   std::unique_ptr<CheckpointReader> checkpoint;
-  std::string damage;  // empty: this rank found no damage
+  std::string damage;      // empty: this rank found no damage
+  std::string unreadable;  // why this rank could not look for damage everywhere; empty: it could
   // With the configuration or the data; the checkpoint's files were then not verified.
   std::optional<std::string> disagreement;
   std::string changed;  // of the data, where data.changed allows it
 };
 
-Attempt open(const Config& config, const std::string& folder, const RankSum& ranks, const DataFiles* files) {
-  Attempt attempt;
+// Empty text: `work` met no Error. `unreadable` and `damage` get the Error's words.
+void look(Attempt& attempt, const std::function<void()>& work) {
   try {
-    attempt.checkpoint = std::make_unique<CheckpointReader>(folder);
+    work();
+  } catch (const UnreadableError& error) {
+    attempt.unreadable = error.what();
   } catch (const Error& error) {
     attempt.damage = error.what();
-    return attempt;
   }
+}
+
+Attempt open(const Config& config, const std::string& folder, const RankSum& ranks, const DataFiles* files) {
+  Attempt attempt;
+  look(attempt, [&] { attempt.checkpoint = std::make_unique<CheckpointReader>(folder); });
+  if (!attempt.checkpoint) return attempt;
   try {
     const nlohmann::json& facts = attempt.checkpoint->manifest().facts;
     // Who only reads parameters needs the same model, and not the same training.
@@ -64,29 +73,37 @@ Attempt open(const Config& config, const std::string& folder, const RankSum& ran
     attempt.disagreement = error.what();
     return attempt;
   }
-  try {
-    attempt.checkpoint->verify(ranks.rank, ranks.ranks);
-  } catch (const Error& error) {
-    attempt.damage = error.what();
-  }
+  look(attempt, [&] { attempt.checkpoint->verify(ranks.rank, ranks.ranks); });
   return attempt;
 }
 
-// The same on all ranks.
-bool agreed_good(const Attempt& attempt, const RankSum& ranks, const std::function<void(const std::string&)>& tell,
-                 const std::string& then) {
-  // Every rank reads the manifest. When rank 0 finds it damaged, only rank 0 reports it.
-  const bool manifest_damaged = ranks.sum(ranks.rank == 0 && !attempt.checkpoint ? 1 : 0) != 0;
-  if (!attempt.damage.empty() && (!manifest_damaged || ranks.rank == 0)) tell(attempt.damage + then);
-  return ranks.sum(attempt.damage.empty() ? 0 : 1) == 0;
+struct Agreed {
+  CheckpointIs is = CheckpointIs::good;  // the same on all ranks
+  std::string told;                      // what this rank has to report; empty: nothing
+};
+
+// Where one rank finds damage and another one cannot read, the latter counts: nothing may be done to the files while
+// the file system fails.
+Agreed agree(const Attempt& attempt, const RankSum& ranks) {
+  // Every rank reads the manifest. When rank 0 finds it bad, only rank 0 reports it.
+  const bool manifest_bad = ranks.sum(ranks.rank == 0 && !attempt.checkpoint ? 1 : 0) != 0;
+  const bool unreadable = ranks.sum(attempt.unreadable.empty() ? 0 : 1) != 0;
+  const bool damaged = ranks.sum(attempt.damage.empty() ? 0 : 1) != 0;
+  Agreed agreed;
+  if (unreadable) agreed.is = CheckpointIs::unreadable;
+  else if (damaged) agreed.is = CheckpointIs::damaged;
+  if (!manifest_bad || ranks.rank == 0) agreed.told = attempt.unreadable.empty() ? attempt.damage : attempt.unreadable;
+  return agreed;
 }
 
 }  // namespace
 
-bool is_good_checkpoint(const Config& config, std::int64_t step, const RankSum& ranks,
-                        const std::function<void(const std::string&)>& tell, const std::string& then) {
-  return agreed_good(open(config, checkpoint_folder(config.checkpoint.directory, step), ranks, nullptr), ranks, tell,
-                     then);
+CheckpointIs look_at_checkpoint(const Config& config, std::int64_t step, const RankSum& ranks,
+                                const std::function<void(const std::string&)>& tell, const std::string& then) {
+  const std::string folder = checkpoint_folder(config.checkpoint.directory, step);
+  const Agreed found = agree(open(config, folder, ranks, nullptr), ranks);
+  if (!found.told.empty()) tell(found.told + then);
+  return found.is;
 }
 
 void set_aside(const std::string& directory, const std::vector<std::int64_t>& damaged,
@@ -115,8 +132,15 @@ Resumption find_resumption(const Config& config, const RankSum& ranks,
     if (!config.checkpoint.resume)
       throw Error("checkpoint directory " + directory + ": holds checkpoints (the newest of step " +
                   std::to_string(step) + ") though checkpoint.resume is false; choose another directory");
-    Attempt attempt = open(config, checkpoint_folder(directory, step), ranks, files);
-    if (agreed_good(attempt, ranks, tell, "; the one before is tried")) {
+    const std::string folder = checkpoint_folder(directory, step);
+    Attempt attempt = open(config, folder, ranks, files);
+    const Agreed found = agree(attempt, ranks);
+    if (!found.told.empty()) tell(found.told + (found.is == CheckpointIs::damaged ? "; the one before is tried" : ""));
+    if (found.is == CheckpointIs::unreadable)
+      throw Error("checkpoint " + folder +
+                  ": a rank cannot read it now, but it may be good, so no older one is used in its place; look at the "
+                  "file system of checkpoint.directory, then start again");
+    if (found.is == CheckpointIs::good) {
       if (attempt.disagreement) throw Error(*attempt.disagreement);
       if (!attempt.changed.empty() && ranks.rank == 0) tell(attempt.changed + kGoesOn);
       resumption.checkpoint = std::move(attempt.checkpoint);

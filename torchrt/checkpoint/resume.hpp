@@ -30,11 +30,14 @@ struct RankSum {
 std::int64_t newest_checkpoint(const std::string& directory, std::int64_t limit, const RankSum& ranks,
                                const std::vector<std::int64_t>& passed_over = {});
 
-// Whether the checkpoint of `step` is whole and its checksums are right; the same on all ranks. Each rank verifies its
-// share, and reports damage through `tell`, followed by `then`. One that disagrees with the configuration counts as
-// good: find_resumption() will say so. Collective.
-bool is_good_checkpoint(const Config& config, std::int64_t step, const RankSum& ranks,
-                        const std::function<void(const std::string&)>& tell, const std::string& then);
+// Unreadable: some rank could not read a file of it, which may be good.
+enum class CheckpointIs { good, damaged, unreadable };
+
+// What the checkpoint of `step` is; good: it is whole and its checksums are right. The same on all ranks. Each rank
+// verifies its share, and reports what is wrong through `tell`, followed by `then`. One that disagrees with the
+// configuration counts as good: find_resumption() will say so. Collective.
+CheckpointIs look_at_checkpoint(const Config& config, std::int64_t step, const RankSum& ranks,
+                                const std::function<void(const std::string&)>& tell, const std::string& then);
 
 // For rank 0: gives the refused checkpoints names under which they neither count nor are in the way of new ones of
 // their steps. Says so, or why it cannot; throws nothing.
@@ -43,10 +46,11 @@ void set_aside(const std::string& directory, const std::vector<std::int64_t>& da
 
 // Returns the newest good checkpoint of config.checkpoint. Each rank verifies its share of the
 // files. A rank that finds a damaged or partial checkpoint reports it through `tell`; then the next
-// older checkpoint is tried. Collective. Throws Error on all ranks in four cases: the
-// configuration disagrees with a checkpoint; `files`, to train on, are others than the checkpoint's
-// and data.changed is false; there are checkpoints but no good one; resuming is off and the
-// directory holds checkpoints. `files` null: it is not for training. They are the same on all ranks.
+// older checkpoint is tried. Collective. Throws Error on all ranks in five cases: a rank cannot read a file of a
+// checkpoint that is tried, for then that checkpoint may be good; the configuration disagrees with a checkpoint;
+// `files`, to train on, are others than the checkpoint's and data.changed is false; there are checkpoints but no good
+// one; resuming is off and the directory holds checkpoints. `files` null: it is not for training. They are the same on
+// all ranks.
 Resumption find_resumption(const Config& config, const RankSum& ranks,
                            const std::function<void(const std::string&)>& tell, const DataFiles* files = nullptr);
 

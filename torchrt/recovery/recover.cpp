@@ -51,8 +51,9 @@ void Recovery::choose(const std::vector<Remains>& remains, const std::function<v
     const std::int64_t newest = newest_by_name(config.checkpoint.directory, limit, ranks);
     choice_ = choose_source(remains, newest);
     if (choice_.origin != Origin::checkpoint || !copies) return;
-    if (is_good_checkpoint(config, newest, ranks, tell, "; what else is left is looked at")) return;
-    damaged_.push_back(newest);
+    const CheckpointIs found = look_at_checkpoint(config, newest, ranks, tell, "; what else is left is looked at");
+    if (found == CheckpointIs::good) return;
+    if (found == CheckpointIs::damaged) damaged_.push_back(newest);  // one that cannot be read now keeps its name
     limit = newest;
   }
 }

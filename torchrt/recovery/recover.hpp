@@ -13,10 +13,10 @@ namespace espalier::torchrt {
 
 class Recovery {
  public:
-  // Ends the processes of the lost generation on this node. Chooses with all ranks the state from
-  // which to go on. A damaged checkpoint is passed over and renamed. `lost`: the lost generation, then earlier ones
-  // whose state may serve, the newest first. `after`: the new generation's plan, as_reached(). Collective. Throws
-  // Error.
+  // Ends the processes of the lost generation on this node. Chooses with all ranks the state from which to go on. A
+  // damaged checkpoint is passed over and renamed; one that some rank cannot read now is only passed over. `lost`: the
+  // lost generation, then earlier ones whose state may serve, the newest first. `after`: the new generation's plan,
+  // as_reached(). Collective. Throws Error.
   Recovery(RankState& state, World& world, Device& device, const std::vector<LostGeneration>& lost, Plan after,
            const std::function<void(const std::string&)>& tell);
 
