@@ -1,11 +1,14 @@
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <new>
+#include <optional>
 #include <thread>
 
 #include "planner/core/error.hpp"
@@ -513,6 +516,86 @@ TEST_CASE("a disk that does not answer is given up, and the training can end") {
   CHECK(checkpoint_steps(rank.directory).empty());
   CHECK_FALSE(std::filesystem::exists(rank.unfinished));
   CHECK(rank.release() == 16);
+}
+
+namespace {
+
+// A rank alone, without a training around it.
+struct LoneRank {
+  LoneRank() {
+    CheckpointSaver::Setting setting;
+    setting.config = &config;
+    setting.tell = [this](const std::string& what) { said += what + "\n"; };
+    setting.time = [this] { return now; };
+    saver.emplace(std::move(setting));
+  }
+  const TestFolder folder;
+  const Config config = checkpoint_config(folder.path(), tiny_model("gpt2", true));
+  double now = 5000;
+  std::string said;
+  std::optional<CheckpointSaver> saver;
+};
+
+// The system makes no thread until this is destroyed: there is no address space for a stack of this size.
+class NoThreads {
+ public:
+  NoThreads() {
+    REQUIRE(::pthread_getattr_default_np(&before_) == 0);
+    pthread_attr_t huge;
+    ::pthread_attr_init(&huge);
+    REQUIRE(::pthread_attr_setstacksize(&huge, std::size_t{1} << 60) == 0);
+    REQUIRE(::pthread_setattr_default_np(&huge) == 0);
+    ::pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    ::pthread_setattr_default_np(&before_);
+    ::pthread_attr_destroy(&before_);
+  }
+
+ private:
+  pthread_attr_t before_{};
+};
+
+}  // namespace
+
+TEST_CASE("where there is no memory for the copy the checkpoint fails, its memory is given back, the next is written") {
+  LoneRank rank;
+  std::weak_ptr<void> memory;
+  rank.saver->boundary(10, [&](Snapshot& snapshot) {
+    const auto pinned = std::make_shared<int>();
+    memory = pinned;
+    snapshot.memory.emplace_back().pinned = pinned;
+    throw std::bad_alloc();
+  });
+  CHECK(memory.expired());
+  CHECK(rank.said == "checkpoint of step 10: rank 0 on " + host() +
+                         " has no memory for it; ask Slurm for more (--mem); training goes on, there is no good "
+                         "checkpoint yet\n");
+  for (int i = 0; i < 50; ++i) {  // lets the rank clear up
+    rank.saver->agreed(rank.saver->vote());
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  rank.saver->boundary(20, [](Snapshot& snapshot) { CHECK(snapshot.memory.empty()); });
+  CHECK(StuckRank::until(*rank.saver, [&] { return rank.saver->has(20); }));
+  CHECK(checkpoint_steps(rank.folder.path()) == std::vector<std::int64_t>{20});
+}
+
+TEST_CASE("where no thread can be made the checkpoint fails, whatever the thread was for, and the next is written") {
+  LoneRank rank;
+  const auto none = [](Snapshot&) {};
+  {
+    const NoThreads limit;
+    rank.saver->boundary(10, none);
+    rank.saver->settle([](const CheckpointVote& vote) { return vote; });
+  }
+  CHECK_MESSAGE(rank.said.find("checkpoint of step 10: rank 0 on " + host() + " cannot make a thread: ") == 0,
+                rank.said);
+  CHECK(rank.said.find("; raise the limit of processes (ulimit -u); training goes on, ") != std::string::npos);
+  rank.said.clear();
+  rank.saver->boundary(20, none);
+  REQUIRE(StuckRank::until(*rank.saver, [&] { return rank.saver->has(20); }));
+  CHECK(rank.said.empty());
+  CHECK(checkpoint_steps(rank.folder.path()) == std::vector<std::int64_t>{20});
 }
 
 TEST_CASE("whoever waits for a checkpoint's end is told that it goes on") {

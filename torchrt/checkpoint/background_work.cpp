@@ -6,13 +6,15 @@
 namespace espalier::torchrt {
 
 void BackgroundWork::start(std::string what, double now, Task task) {
+  const auto progress = std::make_shared<WriteProgress>();
+  std::packaged_task<void()> work([task = std::move(task), progress] { task(*progress); });
+  std::future<void> result = work.get_future();
+  std::thread(std::move(work)).detach();
   what_ = std::move(what);
-  progress_ = std::make_shared<WriteProgress>();
+  progress_ = progress;
   seen_ = 0;
   moved_ = now;
-  std::packaged_task<void()> work([task = std::move(task), progress = progress_] { task(*progress); });
-  result_ = work.get_future();
-  std::thread(std::move(work)).detach();
+  result_ = std::move(result);
 }
 
 bool BackgroundWork::ended(std::chrono::milliseconds most) const {

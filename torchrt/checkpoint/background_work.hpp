@@ -17,7 +17,8 @@ class BackgroundWork {
   using Task = std::function<void(WriteProgress&)>;
 
   // Starts a thread. It is detached, so that a rank that must leave now does not wait for a disk. `what`: the work in
-  // words, after "has not finished". `now`: seconds.
+  // words, after "has not finished". `now`: seconds. Throws std::system_error where no thread can be made; no work is
+  // under way then.
   void start(std::string what, double now, Task task);
   bool under_way() const { return result_.valid(); }
   // Waits for the end of the work, at most so long. True: it has ended.

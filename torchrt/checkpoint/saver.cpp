@@ -6,6 +6,8 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <new>
+#include <system_error>
 #include <utility>
 
 #include "planner/core/error.hpp"
@@ -79,13 +81,31 @@ void CheckpointSaver::begin(std::int64_t step, const std::function<void(Snapshot
     result_ = {1, 1};
     return;
   }
-  if (!copy_) copy_ = std::make_shared<Snapshot>();
-  snapshot(*copy_);
   told_ = 0;
-  work_.start("writing " + folder() + "/" + part_file(setting_.rank), setting_.time(),
-              [folder = folder(), copy = copy_, rank = setting_.rank](WriteProgress& progress) {
-                write_part(folder, rank, *copy, progress);
-              });
+  begin_work([&] {
+    if (!copy_) copy_ = std::make_shared<Snapshot>();
+    snapshot(*copy_);
+    work_.start("writing " + folder() + "/" + part_file(setting_.rank), setting_.time(),
+                [folder = folder(), copy = copy_, rank = setting_.rank](WriteProgress& progress) {
+                  write_part(folder, rank, *copy, progress);
+                });
+  });
+}
+
+void CheckpointSaver::begin_work(const std::function<void()>& start) {
+  std::string problem;
+  try {
+    return start();
+  } catch (const std::bad_alloc&) {
+    copy_.reset();  // before anything else: training itself needs memory
+    problem = " has no memory for it; ask Slurm for more (--mem)";
+  } catch (const std::system_error& error) {
+    copy_.reset();
+    problem = std::string(" cannot make a thread: ") + error.what() + "; raise the limit of processes (ulimit -u)";
+  }
+  result_ = {1, 1};
+  setting_.tell(of_step() + "rank " + std::to_string(setting_.rank) + " on " + host_name() + problem +
+                "; training goes on, " + last_good());
 }
 
 // Once more than kMostStuck threads are stuck this rank writes nothing, and the checkpoint fails on all ranks.
@@ -179,7 +199,7 @@ void CheckpointSaver::agreed(const CheckpointVote& sum) {
     lasted_ = setting_.time() - begun_;
     given_up_ = 0;
   }
-  if (setting_.rank == 0) work();
+  if (setting_.rank == 0) begin_work([this] { work(); });
   if (before == CheckpointPhase::clearing) ++attempt_;
 }
 

@@ -73,11 +73,14 @@ class CheckpointSaver {
  private:
   bool due(std::int64_t step) const;
   bool is_time() const;  // checkpoint.minutes have passed
-  void work();           // starts this rank's work of the new phase
-  void watch();          // takes the result of finished work, or gives up what stands still
-  void conclude();       // takes the result of finished work
-  void give_up();        // no longer waits for the work; its thread goes on
-  bool has_room();       // for another copy of the state, beside those of threads that are stuck
+  // Lets `start` begin this rank's work. What fails at once, for want of memory or of a thread, counts as work that has
+  // failed.
+  void begin_work(const std::function<void()>& start);
+  void work();      // starts this rank's work of the new phase
+  void watch();     // takes the result of finished work, or gives up what stands still
+  void conclude();  // takes the result of finished work
+  void give_up();   // no longer waits for the work; its thread goes on
+  bool has_room();  // for another copy of the state, beside those of threads that are stuck
   void tell_stuck(const std::string& then);
   double limit() const;  // how long work may stand still, in seconds
   std::string of_step() const { return "checkpoint of step " + std::to_string(agreement_.step()) + ": "; }

@@ -46,6 +46,14 @@ bool written_here(const TensorSpec& tensor, const UnitSpec& unit) {
 }  // namespace
 
 void take_snapshot(const std::vector<UnitState>& units, const RankLayout& layout, Device& device, Snapshot& snapshot) {
+  // All memory is had before the first copy begins: where there is none, nothing may still be writing to what is given
+  // back.
+  struct Copy {
+    float* to = nullptr;
+    const char* from = nullptr;
+    std::size_t bytes = 0;
+  };
+  std::vector<Copy> copies;
   snapshot.slices.clear();
   std::size_t next = 0;
   for (const UnitState& unit : units) {
@@ -55,8 +63,8 @@ void take_snapshot(const std::vector<UnitState>& units, const RankLayout& layout
       if (snapshot.memory.size() == next) snapshot.memory.emplace_back();
       const auto count = static_cast<std::size_t>(share.count);
       float* const copy = room(snapshot.memory[next++], count, device);
-      device.to_host_later(copy, static_cast<const char*>(unit.memory) + place(unit.state, kind, share.first),
-                           count * sizeof(float));
+      copies.push_back(
+          {copy, static_cast<const char*>(unit.memory) + place(unit.state, kind, share.first), count * sizeof(float)});
       for (const TensorSpec& tensor : unit.spec->tensors) {
         if (!written_here(tensor, *unit.spec)) continue;
         const auto offset = static_cast<std::int64_t>(tensor.offset);
@@ -72,6 +80,7 @@ void take_snapshot(const std::vector<UnitState>& units, const RankLayout& layout
       }
     }
   }
+  for (const Copy& one : copies) device.to_host_later(one.to, one.from, one.bytes);
   device.finish_copies();
 }
 

@@ -52,7 +52,7 @@ struct Snapshot {
 // Copies this rank's part of its units. Every replica writes an equal part. TP rank 0 writes the
 // tensors that are the same on all TP ranks. The first unit writes the tied table. All ranks'
 // snapshots together hold every element once. `snapshot` may be an earlier one: its memory is
-// reused, because touching new pages would hold up training.
+// reused, because touching new pages would hold up training. Throws std::bad_alloc where there is no memory.
 void take_snapshot(const std::vector<UnitState>& units, const RankLayout& layout, Device& device, Snapshot& snapshot);
 
 }  // namespace espalier::torchrt
