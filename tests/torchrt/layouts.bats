@@ -126,6 +126,10 @@ weights() {
   done
 }
 
+@test "bitwise: the memory in which gradients are summed is given back for another generation on the same GPU" {
+  timeout -k 5 100 "$built/test/released"
+}
+
 @test "dropout scales what it keeps by 1 / (1 - p), also in bfloat16" {
   timeout -k 5 100 "$built/test/dropout"
 }

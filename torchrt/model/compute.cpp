@@ -419,6 +419,7 @@ std::size_t Compute::peak_tensor_bytes() const { return most_tensor_memory(*stat
 void Compute::release_memory() {
   guarded(*state_->device, "releasing memory", [&] {
     state_->micro_batches.clear();
+    state_->context.scratch->reset();  // the next step makes it again
     release_torch_memory(*state_->device);
   });
 }
