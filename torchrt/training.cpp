@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 
 #include "planner/core/json.hpp"
@@ -83,6 +84,8 @@ std::int64_t Training::start() {
   if (found.checkpoint && world_.rank() == 0)
     tell("resumes after step " + std::to_string(found.step()) + ", from " + found.checkpoint->folder());
   make_saver(found.checkpoint ? std::optional(found.step()) : std::nullopt, found.damaged);
+  // Later generations are of a run before this one. A commit would take them for the successors of this generation.
+  if (generation_ == 0) clear_up(1, INT_MAX);
   if (world_.rank() == 0 && device_.kind() == DeviceKind::cuda && config_.training.accuracy == Accuracy::bitwise)
     tell(kBitwiseCosts);
   return found.step();
@@ -106,12 +109,25 @@ void Training::fill(CheckpointReader* checkpoint) {
   }
 }
 
-void Training::take_over(const std::vector<std::int64_t>& damaged) {
+void Training::take_over(int before, const std::vector<std::int64_t>& damaged) {
   agree_on_data();
   std::int64_t newest = -1;
   if (!config_.checkpoint.directory.empty())
     newest = newest_checkpoint(config_.checkpoint.directory, INT64_MAX, ranks(), damaged);
   make_saver(newest >= 0 ? std::optional(newest) : std::nullopt, damaged);
+  // The generation before may still be about to commit a checkpoint; those before it have ended.
+  clear_up(0, before);
+}
+
+// For rank 0: removes the checkpoints that generations [first, end) left unfinished. Nobody may write them any more.
+// Other ones stay until this generation's first commit.
+void Training::clear_up(int first, int end) {
+  if (world_.rank() != 0 || config_.checkpoint.directory.empty()) return;
+  try {
+    saver_->clear_up(unfinished_folders(config_.checkpoint.directory, first, end));
+  } catch (const Error& problem) {
+    tell(problem.what());
+  }
 }
 
 void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged) {

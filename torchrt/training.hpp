@@ -37,9 +37,11 @@ class Training {
   // Collective. Throws AgreedError on all ranks together. Throws Error on this rank alone; no
   // collective call is left then.
   std::int64_t start();
-  // For a later generation. Its state comes from the generation before. `damaged`: steps of checkpoints
+  // For a later generation. Its state comes from the generation `before`. `damaged`: steps of checkpoints
   // that were refused. Collective. Throws AgreedError on all ranks together.
-  void take_over(const std::vector<std::int64_t>& damaged = {});
+  void take_over(int before, const std::vector<std::int64_t>& damaged = {});
+  // Other ranks have taken over, and this one is about to end.
+  void leave() const { saver_->leave(); }
   // What this rank trains on, for the marks that the next generation reads.
   DataMarks reads() const { return data_marks(files_); }
   // `before`: what the generation before trained on. Throws Error, perhaps on this rank alone, when
@@ -86,6 +88,7 @@ class Training {
   void agree_on_data();
   void fill(CheckpointReader* checkpoint);
   void make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged);
+  void clear_up(int first, int end);
   void validate(std::int64_t step);
   RankSum ranks();
   void settle();

@@ -103,10 +103,10 @@ class Worker {
       arrival_ = std::make_unique<Arrival>(*state_, world_, *device_, source_->plan, jobs_, addresses());
     if (arrival_) {
       arrival_->prepare();
-      training_->take_over(recovery_ ? recovery_->damaged() : std::vector<std::int64_t>());
+      training_->take_over(source_->generation, recovery_ ? recovery_->damaged() : std::vector<std::int64_t>());
     } else {
       for (const int unit : state_->units()) state_->allocate(unit);
-      if (by_disk()) training_->take_over();
+      if (by_disk()) training_->take_over(source_->generation);
       else done_ = training_->start();
     }
     world_.connect();
@@ -324,7 +324,12 @@ class Worker {
     else if (!training_->save(step))
       switched.problem = "the checkpoint of step " + std::to_string(step) + " could not be written";
     // The new generation takes its first step beside this one.
-    session_.switched(switched, [&] { state_->compute().release_memory(); });
+    try {
+      session_.switched(switched, [&] { state_->compute().release_memory(); });
+    } catch (const LeaveNow&) {
+      training_->leave();
+      throw;
+    }
     departure_.reset();
   }
 

@@ -558,6 +558,42 @@ class NoThreads {
 
 }  // namespace
 
+TEST_CASE("a checkpoint that is dropped because others take over is told, one that is whole is not") {
+  StuckRank rank;
+  CheckpointSaver saver(rank.setting());
+  saver.leave();
+  CHECK(rank.said.empty());
+  saver.boundary(10, [](Snapshot&) {});
+  saver.leave();
+  CHECK(rank.said ==
+        "checkpoint of step 10: dropped, because the plan changes before all of it is on disk; the next one that is "
+        "due is written; there is no good checkpoint yet\n");
+  LoneRank other;
+  other.saver->boundary(10, [](Snapshot&) {});
+  REQUIRE(StuckRank::until(*other.saver, [&] { return other.saver->has(10); }));
+  other.saver->leave();
+  CHECK(other.said.empty());
+}
+
+TEST_CASE("what generations before the last one left unfinished is removed beside training") {
+  LoneRank rank;
+  const std::vector<std::string> names = {"step-10.g0.tmp", "step-20.g1.a1.tmp", "step-30.g2.tmp", "step-40.g3.tmp",
+                                          "step-5"};
+  for (const std::string& name : names) std::filesystem::create_directory(rank.folder / name);
+  std::ofstream(rank.folder / "step-20.g1.a1.tmp/rank-0.json") << "{}";
+  const auto left = [&] {
+    std::vector<std::string> found;
+    for (const std::string& name : names)
+      if (std::filesystem::exists(rank.folder / name)) found.push_back(name);
+    return found;
+  };
+  CHECK(unfinished_folders(rank.folder.path(), 3, 100) == std::vector<std::string>{rank.folder / "step-40.g3.tmp"});
+  rank.saver->clear_up(unfinished_folders(rank.folder.path(), 0, 2));
+  for (int i = 0; i < 10'000 && left().size() > 3; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(left() == std::vector<std::string>{"step-30.g2.tmp", "step-40.g3.tmp", "step-5"});
+  CHECK(rank.said.empty());
+}
+
 TEST_CASE("where there is no memory for the copy the checkpoint fails, its memory is given back, the next is written") {
   LoneRank rank;
   std::weak_ptr<void> memory;

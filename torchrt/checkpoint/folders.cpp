@@ -111,6 +111,14 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& directory) {
   return steps;
 }
 
+std::vector<std::string> unfinished_folders(const std::string& directory, int first, int end) {
+  std::vector<std::string> folders;
+  for (const std::string& name : names_in(directory))
+    if (const auto writer = writer_of(name); writer && writer->generation >= first && writer->generation < end)
+      folders.push_back(directory + "/" + name);
+  return folders;
+}
+
 void prune_checkpoints(const std::string& directory, std::int64_t newest, int keep, int generation,
                        const std::vector<std::int64_t>& damaged, const std::vector<std::string>& spared) {
   std::string problem;

@@ -33,6 +33,10 @@ std::string set_aside_damaged(const std::string& directory, std::int64_t step);
 // Removes a folder and what is in it. Throws Error when it is still there.
 void remove_checkpoint(const std::string& folder);
 
+// The unfinished folders of generations [first, end), of any step and attempt. Throws Error when the directory cannot
+// be read.
+std::vector<std::string> unfinished_folders(const std::string& directory, int first, int end);
+
 // Keeps the newest `keep` good checkpoints up to step `newest`. Removes the older ones, the damaged ones up to
 // `newest`, and the unfinished ones. `newest` itself counts as good even if `damaged` names it. Checkpoints beyond
 // `newest` stay. So does an unfinished one beyond `newest` of a generation after `generation`, the own one: that

@@ -48,6 +48,31 @@ CheckpointSaver::CheckpointSaver(Setting setting) : setting_(std::move(setting))
   begun_ = setting_.time() - setting_.age;
 }
 
+void CheckpointSaver::leave() const {
+  const bool writes = agreement_.phase() == CheckpointPhase::writing;
+  const bool commits = agreement_.phase() == CheckpointPhase::committing && !(work_.under_way() && work_.ended());
+  if (setting_.rank != 0 || (!writes && !commits)) return;
+  setting_.tell(of_step() + "dropped, because the plan changes before all of it is on disk; the next one that is due " +
+                "is written; " + last_good());
+}
+
+void CheckpointSaver::clear_up(const std::vector<std::string>& folders) const {
+  if (folders.empty()) return;
+  const auto remove = [folders, tell = setting_.tell](WriteProgress&) {
+    for (const std::string& folder : folders) {
+      try {
+        remove_checkpoint(folder);
+      } catch (const Error& problem) {
+        tell(problem.what());
+      }
+    }
+  };
+  try {
+    BackgroundWork().start("removing unfinished checkpoints", setting_.time(), remove);
+  } catch (const std::system_error&) {  // no thread; the next commit removes them
+  }
+}
+
 bool CheckpointSaver::is_time() const {
   const CheckpointConfig& checkpoint = setting_.config->checkpoint;
   return !checkpoint.directory.empty() && checkpoint.minutes > 0 && !wanted_ &&

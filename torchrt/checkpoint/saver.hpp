@@ -44,6 +44,10 @@ class CheckpointSaver {
   explicit CheckpointSaver(Setting setting);
   // A checkpoint being written stays unfinished: the process is about to end.
   ~CheckpointSaver() = default;
+  // For a rank that is about to end because others take over: rank 0 tells of a checkpoint that stays unfinished.
+  void leave() const;
+  // Removes these folders in a thread. They must be ones that nobody writes.
+  void clear_up(const std::vector<std::string>& folders) const;
 
   // Asks for a checkpoint after the next step, though none is due.
   void ask() { asked_ = true; }
