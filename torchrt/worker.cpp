@@ -295,7 +295,7 @@ class Worker {
       server_->mark(-1);
       const StepReport report = training_->step(step, switch_requested, kept);
       server_->mark(step);
-      // Those who take over make one after their first step.
+      // Those who take over make one after their first step. Where nobody does, it is made after the boundary.
       if (snapshots_ && !report.outcome.switch_agreed) snapshots_->boundary(step);
       if (world_.rank() == 0)
         session_.step({step, report.outcome.loss, report.seconds, tokens / report.seconds, report.outcome.kept});
@@ -305,7 +305,10 @@ class Worker {
       if (take_notice() && environment_.extension != 0) session_.notice(environment_.extension);
       training_->after_step(step);
       // At the very end there is nothing left to hand over: `done` answers the request.
-      if (report.outcome.switch_agreed && step < config_.training.steps) stand(step);
+      if (report.outcome.switch_agreed && step < config_.training.steps) {
+        stand(step);
+        if (snapshots_) snapshots_->boundary(step);
+      }
     }
   }
 
@@ -354,7 +357,6 @@ class Worker {
     if (!sent) tell_of_file();
     equip();
     training_->replanned(sent);
-    if (snapshots_) snapshots_->boundary(step);
   }
 
   void print_checksum(std::int64_t step) {

@@ -66,6 +66,14 @@ PY
   plans_were "0 pp2 dp1 tp1 4"
 }
 
+@test "a snapshot that is due where a change is refused is made all the same" {
+  # Asked after step 10, the ranks stand after step 11.
+  script "$(plan 4:2@a/0 4:2@b/0)" 10 "$(plan 3:2@a/0 5:2@b/0)" "$stays" 15 "$(plan 8:2@a/0)" '{"lose": ["b"]}' > script.json
+  play --set recovery.snapshot_steps=11 --set device.gflops=2
+  losses_as_alone
+  acts 'acts[0]["in_place"] is False and acts[1]["from"] == "snapshot" and acts[1]["step"] == 11'
+}
+
 # bats test_tags=long:4
 @test "profiles after a change are of the new plan, and measured anew" {
   local first other
