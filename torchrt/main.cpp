@@ -14,6 +14,7 @@
 #include "torchrt/export.hpp"
 #include "torchrt/model/compute.hpp"
 #include "torchrt/model/prepare_torch.hpp"
+#include "torchrt/open_files.hpp"
 #include "torchrt/probe/probe.hpp"
 #include "torchrt/profile_stage.hpp"
 #include "torchrt/schedule/must_fit.hpp"
@@ -127,6 +128,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
 
 int main(int argc, char** argv) {
   wait_as_spare();
+  allow_many_files();
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a checkpoint beyond the limit is an error like any other
   Arguments arguments;

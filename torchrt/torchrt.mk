@@ -8,7 +8,7 @@ HANDOFF_PLAN := $(call objects,torchrt/layout.cpp $(MODEL_PURE) $(call sources,t
 TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp checksum.cpp weights_checksum.cpp config.cpp config_model.cpp \
                   toml_reader.cpp schedule_file.cpp layout.cpp data.cpp \
                   data_order.cpp data_agreement.cpp data_fingerprint.cpp input_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp line_file.cpp metrics.cpp model_flops.cpp pace.cpp unit_times.cpp \
-                  worker_environment.cpp spare.cpp fork_server.cpp device/cpu.cpp device/driver_version.cpp device/gpu_islands.cpp handoff/exchange.cpp handoff/gpu_reach.cpp handoff/handoff_plan.cpp handoff/source_marks.cpp handoff/state_socket.cpp comm/waits.cpp \
+                  worker_environment.cpp spare.cpp fork_server.cpp open_files.cpp device/cpu.cpp device/driver_version.cpp device/gpu_islands.cpp handoff/exchange.cpp handoff/gpu_reach.cpp handoff/handoff_plan.cpp handoff/source_marks.cpp handoff/state_socket.cpp comm/waits.cpp \
                   $(addprefix recovery/,marks.cpp vault_client.cpp choose_source.cpp exchange_inventories.cpp partners.cpp host_memory.cpp recovery_plan.cpp)) \
                   $(MODEL_PURE) $(addprefix torchrt/profiler/,host_timeline.cpp link_rounds.cpp op_recorder.cpp replica_times.cpp step_samples.cpp trace.cpp \
                   flavour/cpu.cpp) \
