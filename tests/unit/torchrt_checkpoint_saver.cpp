@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <new>
 #include <optional>
@@ -396,6 +397,13 @@ class StuckRank {
     }
     return done();
   }
+  // Steps without a boundary, in so many seconds.
+  void pass(CheckpointSaver& saver, int seconds) {
+    do {
+      now += std::min(seconds, 30);
+      saver.agreed(saver.vote());
+    } while ((seconds -= 30) > 0);
+  }
   // The thread goes on. What it has written is read.
   std::size_t release() {
     std::size_t read = 0;
@@ -438,11 +446,9 @@ TEST_CASE(
   // Time stands still until the thread waits for the pipe: making the folder counts as getting on.
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   saver.agreed(saver.vote());
-  rank.now += 1799;
-  saver.agreed(saver.vote());
+  rank.pass(saver, 1799);
   CHECK(rank.said.empty());
-  rank.now += 2;
-  saver.agreed(saver.vote());
+  rank.pass(saver, 2);
   CHECK(rank.said == "checkpoint of step 10: rank 0 on " + host() + " has not finished writing " + rank.unfinished +
                          "/" + part_file(0) +
                          " and has got no further for 1801 s; it is given up, and the next one that is due is tried; "
@@ -479,8 +485,9 @@ TEST_CASE("a commit that stands still beside training is told, again when one is
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   CHECK(rank.said.empty());
-  rank.now += 1801;
-  saver.agreed(saver.vote());
+  rank.pass(saver, 1799);
+  CHECK(rank.said.empty());
+  rank.pass(saver, 2);
   const std::string words = "checkpoint of step 10: rank 0 on " + host() + " has not finished writing " +
                             rank.unfinished + "/" + kManifestFile +
                             " and has got no further for 1801 s; it is waited for; look at the file system of "
@@ -500,6 +507,37 @@ TEST_CASE("a commit that stands still beside training is told, again when one is
     if (StuckRank::until(saver, [&] { return saver.has(step); })) break;
   }
   CHECK(checkpoint_steps(rank.directory).size() == 1);
+}
+
+TEST_CASE("time in which the whole process stood still is no time in which a write does") {
+  StuckRank rank;
+  CheckpointSaver saver(rank.setting());
+  saver.boundary(10, [](Snapshot&) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));  // making the folder counts as getting on
+  rank.pass(saver, 0);
+  rank.pass(saver, 900);
+  for (int i = 0; i < 3; ++i) {  // Slurm suspends the job
+    rank.now += 7200;
+    saver.agreed(saver.vote());
+    rank.pass(saver, 60);
+  }
+  rank.pass(saver, 719);
+  CHECK(rank.said.empty());
+  rank.pass(saver, 2);
+  CHECK_MESSAGE(rank.said.find("has got no further for 1801 s; it is given up") != std::string::npos, rank.said);
+}
+
+TEST_CASE("steps that take long by themselves count") {
+  StuckRank rank;
+  CheckpointSaver saver(rank.setting());
+  saver.boundary(10, [](Snapshot&) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  rank.pass(saver, 0);
+  for (int i = 0; i < 5; ++i) {
+    rank.now += 600;
+    saver.agreed(saver.vote());
+  }
+  CHECK_MESSAGE(rank.said.find("has got no further for 1800 s; it is given up") != std::string::npos, rank.said);
 }
 
 TEST_CASE("a disk that does not answer is given up, and the training can end") {

@@ -23,6 +23,8 @@ namespace {
 // Two copies of the state in host memory: that of a thread that is stuck, and that of the attempt under way.
 constexpr std::size_t kMostStuck = 1;
 constexpr int kMostDoubled = 2;
+// Two votes are a step apart. So much longer than the one before no step takes, but for a validation.
+constexpr double kStalledSeconds = 60, kFarLonger = 10;
 constexpr std::chrono::milliseconds kSettles{50};  // between two votes of ranks that only wait
 
 double steady_seconds() {
@@ -68,7 +70,7 @@ void CheckpointSaver::clear_up(const std::vector<std::string>& folders) const {
     }
   };
   try {
-    BackgroundWork().start("removing unfinished checkpoints", setting_.time(), remove);
+    BackgroundWork().start("removing unfinished checkpoints", awake(), remove);
   } catch (const std::system_error&) {  // no thread; the next commit removes them
   }
 }
@@ -100,6 +102,7 @@ void CheckpointSaver::boundary(std::int64_t step, const std::function<void(Snaps
 void CheckpointSaver::begin(std::int64_t step, const std::function<void(Snapshot&)>& snapshot) {
   wanted_ = false;
   begun_ = setting_.time();
+  started_ = awake();
   agreement_.begin(step);
   result_ = {};
   if (!has_room()) {
@@ -110,7 +113,7 @@ void CheckpointSaver::begin(std::int64_t step, const std::function<void(Snapshot
   begin_work([&] {
     if (!copy_) copy_ = std::make_shared<Snapshot>();
     snapshot(*copy_);
-    work_.start("writing " + folder() + "/" + part_file(setting_.rank), setting_.time(),
+    work_.start("writing " + folder() + "/" + part_file(setting_.rank), awake(),
                 [folder = folder(), copy = copy_, rank = setting_.rank](WriteProgress& progress) {
                   write_part(folder, rank, *copy, progress);
                 });
@@ -148,6 +151,7 @@ bool CheckpointSaver::has_room() {
 }
 
 CheckpointVote CheckpointSaver::vote() {
+  look_at_clock();
   watch();
   CheckpointVote vote = result_;
   vote.asked = std::exchange(asked_, false) || (setting_.rank == 0 && is_time()) ? 1 : 0;
@@ -159,10 +163,19 @@ double CheckpointSaver::limit() const {
   return std::max(patience, 3 * lasted_) * (1 << std::min(given_up_, kMostDoubled));
 }
 
+void CheckpointSaver::look_at_clock() {
+  const double now = setting_.time(), between = now - looked_;
+  if (looked_ > 0) {
+    if (between > kStalledSeconds + kFarLonger * between_) asleep_ += between;
+    between_ = between;
+  }
+  looked_ = now;
+}
+
 void CheckpointSaver::watch() {
   if (!work_.under_way()) return;
   if (work_.ended()) return conclude();
-  const double now = setting_.time();
+  const double now = awake();
   if (work_.stands_still(now) < limit()) {
     told_ = 0;
     return;
@@ -174,7 +187,7 @@ void CheckpointSaver::watch() {
 }
 
 void CheckpointSaver::tell_stuck(const std::string& then) {
-  told_ = setting_.time();
+  told_ = awake();
   setting_.tell(of_step() + "rank " + std::to_string(setting_.rank) + " on " + host_name() + " has not finished " +
                 work_.what() + " and has got no further for " + std::to_string(std::lround(work_.stands_still(told_))) +
                 " s; " + then + "; look at the file system of checkpoint.directory; " + last_good());
@@ -221,7 +234,7 @@ void CheckpointSaver::agreed(const CheckpointVote& sum) {
   if (agreement_.committed()) {
     setting_.last_good = agreement_.step();
     std::erase(setting_.damaged, agreement_.step());
-    lasted_ = setting_.time() - begun_;
+    lasted_ = awake() - started_;
     given_up_ = 0;
   }
   if (setting_.rank == 0) begin_work([this] { work(); });
@@ -243,7 +256,7 @@ void CheckpointSaver::work() {
     manifest.facts = checkpoint_facts(config);
     manifest.facts.update(setting_.data);
     work_.start(
-        "writing " + folder() + "/" + kManifestFile, setting_.time(),
+        "writing " + folder() + "/" + kManifestFile, awake(),
         [=, folder = folder(), ranks = setting_.ranks, keep = config.checkpoint.keep, generation = setting_.generation,
          damaged = setting_.damaged, spared = spared_, tell = setting_.tell](WriteProgress& progress) {
           commit_checkpoint(folder, checkpoint_folder(directory, step), ranks, manifest, progress);
@@ -258,8 +271,7 @@ void CheckpointSaver::work() {
       result_ = {1, 0};
       return;
     }
-    work_.start("removing " + folder(), setting_.time(),
-                [folder = folder()](WriteProgress&) { remove_checkpoint(folder); });
+    work_.start("removing " + folder(), awake(), [folder = folder()](WriteProgress&) { remove_checkpoint(folder); });
   }
 }
 

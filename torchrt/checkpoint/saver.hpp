@@ -25,6 +25,9 @@ namespace espalier::torchrt {
 // failed, and the next checkpoint that is due is tried in a folder of its own. The thread that is
 // stuck keeps its copy of the state, so a rank has at most two of them. A commit that stands still
 // is only told: it may name the folder at any moment, so nobody may touch that meanwhile.
+//
+// Time in which this process stood still with its threads, e.g. while Slurm had the job suspended, does not count. The
+// saver sees it by two votes that are far further apart than those before.
 class CheckpointSaver {
  public:
   struct Setting {
@@ -87,6 +90,9 @@ class CheckpointSaver {
   bool has_room();  // for another copy of the state, beside those of threads that are stuck
   void tell_stuck(const std::string& then);
   double limit() const;  // how long work may stand still, in seconds
+  void look_at_clock();  // once per vote
+  // Seconds, without those in which this process stood still.
+  double awake() const { return setting_.time() - asleep_; }
   std::string of_step() const { return "checkpoint of step " + std::to_string(agreement_.step()) + ": "; }
   std::string folder() const;  // of the attempt under way
   std::string last_good() const;
@@ -102,10 +108,14 @@ class CheckpointSaver {
   std::int64_t stuck_bytes_ = 0;       // of the copy that the newest of them reads
   int given_up_ = 0;                   // by this rank, since the last good checkpoint
   bool settling_ = false;
-  double told_ = 0;        // when this work was last told to stand still; 0: it was not
+  double told_ = 0;        // when this work was last told to stand still, by awake(); 0: it was not
   double lasted_ = 0;      // seconds from beginning to end of the last good checkpoint
   CheckpointVote result_;  // of the finished work
   double begun_ = 0;       // when the newest checkpoint was begun, by setting_.time
+  double started_ = 0;     // the same by awake()
+  double looked_ = 0;      // at the clock, by setting_.time; 0: not yet
+  double between_ = 0;     // the last two looks, in seconds
+  double asleep_ = 0;      // seconds in which this process stood still
   bool asked_ = false;     // this rank asked for a checkpoint
   bool wanted_ = false;    // some rank asked for a checkpoint; all ranks know
 };
