@@ -115,11 +115,17 @@ bool MpiRing::poll() {
   return done();
 }
 
+// Its messages may still arrive. Nobody may take them for the end of a step, so it is none of the rings under way.
+void MpiRing::give_up() {
+  step_ = last_;
+  given_up.push_back(std::move(received_));
+  std::erase(under_way, this);
+}
+
 void MpiRing::wait() {
   for (Backoff backoff; !poll(); backoff.pause())
     if (aborted_ && *aborted_) {
-      step_ = last_;
-      given_up.push_back(std::move(received_));
+      give_up();
       throw PeerError(std::string("MPI: ") + what_ + " was aborted");
     }
 }

@@ -32,6 +32,7 @@ class MpiRing : public Pending {
 
   void wait() override;
   bool poll() override;
+  bool done() const { return step_ >= last_; }
 
   // Lets all rings of this process make progress.
   static void advance_all();
@@ -39,7 +40,7 @@ class MpiRing : public Pending {
  private:
   void begin_step();
   void end_step();
-  bool done() const { return step_ == last_; }
+  void give_up();
   Buffer part_before(int steps) const;  // of the rank so many places before this one
 
   MPI_Comm comm_;
