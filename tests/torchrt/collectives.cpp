@@ -139,6 +139,30 @@ void check_many_at_once(Group& group, const std::string& name) {
   expect(good, name + ": several operations under way at once");
 }
 
+// Between two operations a rank polls its newest sum only. That lets older ones go on also when the newest one is done.
+void check_older_goes_on(Group& group, const std::string& name) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::size_t kMany = 1 << 20;
+  for (const std::size_t few : {std::size_t{1}, std::size_t{50021}}) {  // along a tree, round a ring
+    std::vector<float> older = values<float>(group.rank(), kMany), newer = values<float>(group.rank(), few);
+    const auto first = group.start_sum(buffer(older, DataType::float32));
+    const auto second = group.start_sum(buffer(newer, DataType::float32));
+    second->wait();
+    bool good = false;
+    for (const Clock::time_point end = Clock::now() + std::chrono::seconds(20); !good && Clock::now() < end;) {
+      second->poll();
+      good = true;
+      for (std::size_t at = 0; good && at < kMany; ++at) {
+        double sum = 0;
+        for (int rank = 0; rank < group.size(); ++rank) sum += value<float>(rank, at);
+        good = std::abs(older[at] - sum) <= 1e-6 * std::abs(sum);
+      }
+    }
+    expect(good, name + ": a sum stands still while a newer one is done, " + std::to_string(few) + " elements");
+    first->wait();
+  }
+}
+
 void check_transport(const World& world, std::size_t most) {
   MpiTransport transport(most);
   const int next = (world.rank() + 1) % world.size(), before = (world.rank() + world.size() - 1) % world.size();
@@ -248,6 +272,7 @@ int main(int argc, char** argv) {
       }
     check_many_at_once(all, std::to_string(all.size()) + " ranks");
     check_many_at_once(half, std::to_string(half.size()) + " ranks");
+    if (most > 100) check_older_goes_on(all, std::to_string(all.size()) + " ranks");
     check_transport(world, most);
   }
   std::vector<double> one = {world.rank() + 1.0};

@@ -59,7 +59,8 @@ class Rings : public Pending {
     for (const auto& ring : rings_) ring->wait();
   }
   bool poll() override {
-    return std::all_of(rings_.begin(), rings_.end(), [](const auto& ring) { return ring->poll(); });
+    MpiRing::advance_all();
+    return std::all_of(rings_.begin(), rings_.end(), [](const auto& ring) { return ring->done(); });
   }
 
  private:

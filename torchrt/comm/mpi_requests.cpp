@@ -27,8 +27,8 @@ MpiRequests::~MpiRequests() {
 }
 
 bool MpiRequests::poll() {
+  MpiRing::advance_all();  // also where these are done: whoever polls the newest operation means all of them
   if (requests_.empty()) return true;
-  MpiRing::advance_all();
   const Waiting waiting(Waiting::Kind::returns);
   int done = 0;
   must(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done, MPI_STATUSES_IGNORE), what_);

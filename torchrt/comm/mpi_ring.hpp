@@ -31,10 +31,11 @@ class MpiRing : public Pending {
   MpiRing& operator=(const MpiRing&) = delete;
 
   void wait() override;
+  // Lets all rings make progress, also where this one is done.
   bool poll() override;
   bool done() const { return step_ >= last_; }
 
-  // Lets all rings of this process make progress.
+  // Lets all rings of this process make progress. Free where none is under way.
   static void advance_all();
 
  private:
