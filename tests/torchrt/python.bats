@@ -51,6 +51,12 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "Trainer: what cannot be elastic is refused, also for its version" {
+  run "$python" tests/python/test_trainer.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 @test "gradients that are accumulated over several steps: a change, a snapshot and a checkpoint wait for the optimizer" {
   run "$python" tests/python/test_accumulated.py
   echo "$output"

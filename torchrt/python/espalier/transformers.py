@@ -13,6 +13,7 @@ import functools
 from typing import Any, Dict, List
 
 import torch
+import transformers
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_callback import ExportableState
 
@@ -21,6 +22,8 @@ from ._run import Run, RunError
 from .data import Batches, Seeded, draws_nothing
 
 _CARRIED = ("log_history", "best_metric", "best_global_step", "best_model_checkpoint", "total_flos", "num_input_tokens_seen")
+
+_SCALED, _LOOKS_AT_SCALED = "loss_is_scaled_for_ga", "5.19"  # a Trainer's attribute, and the first version of transformers that looks at it
 
 
 def attach(run: Run, trainer: Trainer) -> "ElasticCallback":
@@ -47,6 +50,9 @@ def attach(run: Run, trainer: Trainer) -> "ElasticCallback":
            "the method out": _is_own(trainer, name) for name in ("get_train_dataloader", "_get_train_sampler")},
         f"{type(trainer).__name__}.compute_loss(), whose loss may be the mean over a batch, or be divided by num_items_in_batch already; say which, by the "
         "Trainer's attribute loss_is_scaled_for_ga: False for a mean, True for one that is divided, as that of super().compute_loss()": _tells_no_scale(trainer),
+        f"{type(trainer).__name__}.loss_is_scaled_for_ga={getattr(trainer, _SCALED, None)}, which the Trainer of transformers {transformers.__version__} does "
+        "not look at: it takes the loss for the other kind, and gradients would be wrong by the number of parts of a step; install transformers "
+        f"{_LOOKS_AT_SCALED} or later": _tells_in_vain(trainer),
     }
     for problem, there in problems.items():
         if there:
@@ -66,7 +72,14 @@ def _tells_no_scale(trainer: Trainer) -> bool:
     """Whether the Trainer takes the loss of a subclass for one that is divided by num_items_in_batch, and nobody has said that it is. A mean
     would be summed over the parts of a step, whose number changes with the number of GPUs."""
     counts = bool(trainer.model_accepts_loss_kwargs) or trainer.compute_loss_func is not None
-    return counts and _is_own(trainer, "compute_loss") and getattr(trainer, "loss_is_scaled_for_ga", None) is None
+    return counts and _is_own(trainer, "compute_loss") and getattr(trainer, _SCALED, None) is None
+
+
+def _tells_in_vain(trainer: Trainer) -> bool:
+    """Whether somebody has said which kind of loss this is, and this version of the Trainer, which does not hear it, takes the loss for the other kind."""
+    scaled = getattr(trainer, _SCALED, None)
+    counts = bool(trainer.model_accepts_loss_kwargs) or trainer.compute_loss_func is not None
+    return scaled is not None and not hasattr(Trainer, _SCALED) and bool(scaled) != counts
 
 
 class ElasticCallback(TrainerCallback):
@@ -143,7 +156,7 @@ class ElasticCallback(TrainerCallback):
         """What the Trainer's loss of a part is multiplied by, so that the mean of all processes' sums of their parts is the
         mean over the global batch."""
         trainer, run = self._trainer, self._run
-        scaled, function = getattr(trainer, "loss_is_scaled_for_ga", None), trainer.compute_loss_func
+        scaled, function = getattr(trainer, _SCALED, None), trainer.compute_loss_func
         counted = (trainer.model_accepts_loss_kwargs or function is not None) and items is not None
         of_all = counted and trainer.args.average_tokens_across_devices  # Trainer.compute_loss() has multiplied by the number of processes
         if scaled or (scaled is None and counted):
