@@ -201,6 +201,13 @@ class Meeting(unittest.TestCase):
         with unittest.mock.patch.dict(os.environ, MASTER_ADDR="127.0.0.1", MASTER_PORT="9"):
             self.assertEqual(_network.own_address(), "127.0.0.1")
 
+    def test_a_master_port_that_is_none_is_left_to_torch_as_an_address_that_cannot_be_reached_is(self):
+        from espalier import _network
+        for port in ("http", "", "65536", "\u00b2", "-1"):
+            self.assertIsNone(self.joined(["a", "b"], MASTER_ADDR="own", MASTER_PORT=port))
+            with unittest.mock.patch.dict(os.environ, MASTER_PORT=port), self.assertRaisesRegex(OSError, "MASTER_PORT: .* is not the number of a port"):
+                _network.own_address()
+
     def test_a_name_that_is_the_nodes_own_loopback_is_refused_in_words_where_there_are_other_nodes(self):
         for name, address in (("debian", "127.0.1.1"), ("127.0.0.1", "127.0.0.1"), ("::1", "::1")):
             said = self.joined(["a", "b", "a"], MASTER_ADDR=name)

@@ -14,7 +14,10 @@ from typing import Any, List, Sequence, Tuple
 
 def _master() -> Tuple[int, int, Any]:
     """Family, kind and address of a socket that would reach rank 0's node. Raises OSError."""
-    where = (os.environ.get("MASTER_ADDR", "127.0.0.1"), int(os.environ.get("MASTER_PORT", "9")))
+    port = os.environ.get("MASTER_PORT", "9")
+    if not port.isdecimal() or int(port) > 65535:
+        raise OSError(f"MASTER_PORT: {port!r} is not the number of a port")
+    where = (os.environ.get("MASTER_ADDR", "127.0.0.1"), int(port))
     family, kind, _, _, address = socket.getaddrinfo(*where, type=socket.SOCK_DGRAM)[0]
     return family, kind, address
 

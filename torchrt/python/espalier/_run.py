@@ -361,7 +361,7 @@ def _meet(worker: Worker, world: int) -> Any:
 def _store_of(world: int) -> Any:
     """Rank 0's, before torch opens it where more can reach it. torchrun has opened its own. Raises OSError."""
     address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
-    if world == 1 or "TORCHELASTIC_RUN_ID" in os.environ or not address or not port.isdigit():
+    if world == 1 or "TORCHELASTIC_RUN_ID" in os.environ or not address or not port.isdecimal():
         return None
     from ._meeting import open_store  # it needs torch, as the script does next
 
