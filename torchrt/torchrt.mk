@@ -8,7 +8,7 @@ HANDOFF_PLAN := $(call objects,torchrt/layout.cpp $(MODEL_PURE) $(call sources,t
 TRAIN_PURE   := $(call objects,$(addprefix torchrt/,comm/ordered.cpp checksum.cpp weights_checksum.cpp config.cpp config_model.cpp \
                   toml_reader.cpp schedule_file.cpp layout.cpp data.cpp \
                   data_order.cpp data_agreement.cpp data_fingerprint.cpp input_file.cpp write_file.cpp place_parameters.cpp learning_rate.cpp line_file.cpp metrics.cpp model_flops.cpp pace.cpp unit_times.cpp \
-                  worker_environment.cpp spare.cpp fork_server.cpp open_files.cpp device/cpu.cpp device/driver_version.cpp device/gpu_islands.cpp handoff/exchange.cpp handoff/gpu_reach.cpp handoff/handoff_plan.cpp handoff/source_marks.cpp handoff/state_socket.cpp comm/waits.cpp \
+                  worker_environment.cpp spare.cpp fork_server.cpp open_files.cpp device/cpu.cpp device/driver_version.cpp device/gpu_islands.cpp handoff/exchange.cpp handoff/gpu_reach.cpp handoff/handoff_plan.cpp handoff/source_marks.cpp handoff/state_address.cpp handoff/state_socket.cpp comm/waits.cpp \
                   $(addprefix recovery/,marks.cpp vault_client.cpp choose_source.cpp exchange_inventories.cpp partners.cpp host_memory.cpp recovery_plan.cpp)) \
                   $(MODEL_PURE) $(addprefix torchrt/profiler/,host_timeline.cpp link_rounds.cpp op_recorder.cpp replica_times.cpp step_samples.cpp trace.cpp \
                   flavour/cpu.cpp) \
@@ -96,7 +96,7 @@ $(BUILD)/test/dropout $(BUILD)/test/released: $(BUILD)/test/%: $(filter-out $(ca
 
 # Plays the launcher in tests/torchrt.
 $(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp tests/torchrt/director_gpus.cpp launcher/node/vault.cpp launcher/node/deposits.cpp \
-    launcher/process/resource_limits.cpp launcher/world/placement.cpp) $(WIRE) $(CORE)
+    launcher/process/resource_limits.cpp launcher/world/placement.cpp torchrt/handoff/state_address.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
 ifneq ($(SAN),1)
@@ -106,7 +106,7 @@ endif
 # The C interface of the worker protocol, for programs in any language. It exports what its header declares and no more.
 WORKER_LIBRARY := $(BUILD)/lib/libespalier-worker.so
 $(call objects,torchrt/c/worker.cpp): CPPFLAGS += -Itorchrt/c
-WORKER_OBJECTS := $(call objects,$(addprefix torchrt/,c/worker.cpp c/step_times.cpp session.cpp control.cpp worker_environment.cpp handoff/state_socket.cpp))
+WORKER_OBJECTS := $(call objects,$(addprefix torchrt/,c/worker.cpp c/step_times.cpp session.cpp control.cpp worker_environment.cpp handoff/state_address.cpp handoff/state_socket.cpp))
 $(WORKER_LIBRARY): $(WORKER_OBJECTS) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	@printf '{ global: espalier_*; local: *; };\n' > $@.exports

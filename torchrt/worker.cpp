@@ -16,6 +16,7 @@
 #include "torchrt/device/memory_error.hpp"
 #include "torchrt/handoff/arrive.hpp"
 #include "torchrt/handoff/leave.hpp"
+#include "torchrt/handoff/state_address.hpp"
 #include "torchrt/marks_here.hpp"
 #include "torchrt/model/prepare_torch.hpp"
 #include "torchrt/profiler/layer_alone.hpp"

@@ -61,6 +61,13 @@ class Forks(unittest.TestCase):
             if kind is _whole.Whole:
                 self.assertTrue((flat(one) == flat(other)).all())
 
+    def test_the_name_of_an_offer_follows_from_no_other_name(self):
+        names = [_handover.offer_name(token, generation, rank, received) for token in ("abcdef0123456789", "abcdef012345678a")
+                 for generation in (1, 2, 11) for rank in (1, 2, 11) for received in (False, True)]
+        self.assertEqual(len({name.rpartition("-")[2] for name in names}), len(names))
+        self.assertLess(max(map(len, names)), 100)  # a socket's name has 107 bytes at most
+        self.assertFalse([name for name in names if "abcdef01" in name])
+
     def test_a_child_has_none_of_the_packages_sockets(self):
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="9")
         before = sockets_of(os.getpid())

@@ -35,6 +35,7 @@
 #include "tests/torchrt/director_gpus.hpp"
 #include "tests/torchrt/play_script.hpp"
 #include "tests/torchrt/process_marks.hpp"
+#include "torchrt/handoff/state_address.hpp"
 
 namespace {
 
@@ -260,20 +261,22 @@ class Director {
 
   void commit_first() {
     summary_["first_ready_ms"] = milliseconds_since(started_);
-    summary_["first_listening"] = listening(0);
+    summary_["first_listening"] = listening(current_);
     tell(current_, Commit{});
   }
 
   // How many ranks of a generation accept requests for their state now.
-  int listening(int number) const {
-    const std::string prefix = "@espalier-" + token_.substr(0, 8) + "-g" + std::to_string(number) + "-r";
+  int listening(const Generation& generation) const {
+    std::set<std::string> names;
+    for (const auto& [rank, process] : generation.processes)
+      names.insert("@" + torchrt::state_address(token_, generation.number, rank));
     std::ifstream sockets("/proc/net/unix");
     int count = 0;
     for (std::string line; std::getline(sockets, line);) {
       std::istringstream fields(line);
-      std::string slot, references, protocol, flags;
-      fields >> slot >> references >> protocol >> flags;
-      if (flags == "00010000" && line.find(prefix) != std::string::npos) ++count;  // __SO_ACCEPTCON
+      std::string slot, references, protocol, flags, type, state, inode, name;
+      fields >> slot >> references >> protocol >> flags >> type >> state >> inode >> name;
+      if (flags == "00010000" && names.count(name) != 0) ++count;  // __SO_ACCEPTCON
     }
     return count;
   }
@@ -461,7 +464,7 @@ class Director {
   void on_loaded() {
     if (recovering_) return on_recovered();
     if (acts_[next_act_].abort == "loaded") return give_up(true);
-    const int ready_to_be_left = listening(next_.number);
+    const int ready_to_be_left = listening(next_);
     summary_["acts"].push_back({{"generation", next_.number},
                                 {"step", boundary_},
                                 {"listening", ready_to_be_left},

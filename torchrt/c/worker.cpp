@@ -16,6 +16,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
 #include "torchrt/c/step_times.hpp"
+#include "torchrt/handoff/state_address.hpp"
 #include "torchrt/handoff/state_socket.hpp"
 #include "torchrt/session.hpp"
 

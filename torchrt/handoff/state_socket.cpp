@@ -34,10 +34,6 @@ constexpr std::chrono::milliseconds kAsk{5000};  // for an answer
 
 }  // namespace
 
-std::string state_address(const std::string& token, int generation, int rank) {
-  return "espalier-" + token.substr(0, 8) + "-g" + std::to_string(generation) + "-r" + std::to_string(rank);
-}
-
 StateServer::StateServer(const std::string& address)
     : listener_(wire::listen_packets(address).release()), stop_(::eventfd(0, EFD_CLOEXEC)) {
   if (!stop_) throw Error("state socket " + address + ": eventfd failed: " + std::strerror(errno));

@@ -13,9 +13,6 @@
 
 namespace espalier::torchrt {
 
-// "espalier-<first 8 characters of the token>-g<generation>-r<rank>"
-std::string state_address(const std::string& token, int generation, int rank);
-
 // The key of an offered memory. `guest` < 0: the state of a unit that the rank holds. `guest` >= 0:
 // the state of a unit of new rank `guest`, which this rank has written into that rank's own memory.
 struct StateKey {

@@ -6,13 +6,12 @@ it to the others there. After a loss the vaults take the part of the old ranks.
 """
 from __future__ import annotations
 
-import hashlib
 import os
 import socket
 import struct
 import threading
 import time
-from typing import Dict, List, Optional, Sequence
+from typing import Callable, Dict, List, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -20,6 +19,7 @@ import torch.distributed as dist
 from . import _vault
 from ._forks import not_for_children
 from ._groups import patience
+from ._keys import key_for
 from ._memory import SharedMemory, connect, peer_uid, private_map, receive_packet, send_packet, written_bytes
 from ._state import StateError
 
@@ -29,9 +29,11 @@ _CHUNK = 16 << 20  # bytes of one broadcast
 _STEP = struct.Struct("@q")
 
 
-def offer_name(token: str, generation: int, rank: int) -> str:
-    """Nobody who has not the job's token can guess it."""
-    return f"espalier-state-{hashlib.sha256(token.encode()).hexdigest()[:24]}-{generation}-{rank}"
+def offer_name(token: str, generation: int, rank: int, received: bool = False) -> str:
+    """Nobody who has not the job's token can guess it, also not from the names of other ranks and generations, which all users of the node see.
+    received: of state from another node, which the rank offers to this node's other processes."""
+    kind = "received" if received else "state"
+    return f"espalier-{kind}-{generation}-{rank}-{key_for(token, f'{kind} at {generation} {rank}').hex()[:32]}"
 
 
 class Offer:
@@ -137,10 +139,10 @@ class Found:
 
 
 def spread(found: Optional[Found], nodes: Sequence[str], own: int, have: Sequence[bool], ranks: Sequence[int],
-           offer: str) -> "tuple[Found, Optional[Offer]]":
+           offer: Callable[[int], str]) -> "tuple[Found, Optional[Offer]]":
     """Every process of `ranks` gets the state that they all have whole. The other lists go by the place in `ranks`: nodes, and
     `have`, whether that process found the state on its node, the same on all of them; `own`: this process's place. `offer`: the
-    prefix of names at which receivers offer it to their node; "-RANK" follows. Collective over `ranks`."""
+    name at which a receiver of this rank offers it to its node. Collective over `ranks`."""
     giver = list(have).index(True)
     receivers = [at for at in lowest_by_node(nodes).values() if not have[at]]
     if not receivers:
@@ -150,7 +152,7 @@ def spread(found: Optional[Found], nodes: Sequence[str], own: int, have: Sequenc
     if own != giver and own != own_receiver:
         if found is not None:
             return found, None
-        step, fd = take(f"{offer}-{ranks[own_receiver]}")  # type: ignore[index]
+        step, fd = take(offer(ranks[own_receiver]))  # type: ignore[index]
         return Found(step, fd, True), None
     # Other processes do not take part: those of a replica's other places have other parts of the state.
     meeting = dist.new_group(sorted(ranks[at] for at in [giver] + receivers), backend="gloo", use_local_synchronization=True, **patience(True))
@@ -159,7 +161,7 @@ def spread(found: Optional[Found], nodes: Sequence[str], own: int, have: Sequenc
         assert found is not None
         head = torch.tensor([found.step, written_bytes(found.fd)], dtype=torch.int64, device="cpu")
     else:
-        local = Offer(f"{offer}-{ranks[own]}")
+        local = Offer(offer(ranks[own]))
     dist.broadcast(head, ranks[giver], group=meeting)
     size = int(head[1])
     if own == giver:

@@ -98,8 +98,8 @@ class Whole:
 
     def _apply(self, found: Optional[Found], have: List[bool], source: Dict[str, Any]) -> Taken:
         worker, origin = self._worker, f"the state of generation {source['generation']}"
-        prefix = offer_name(worker.token, worker.generation, worker.rank).rpartition("-")[0] + "-received"
-        whole, self._received = spread(found, self._nodes, self._own, have, self._ranks, prefix)
+        whole, self._received = spread(found, self._nodes, self._own, have, self._ranks,
+                                       lambda rank: offer_name(worker.token, worker.generation, rank, received=True))
         step, state = read(private_map(whole.fd), worker.seal, self._objects)
         if step != whole.step:
             raise StateError(f"{origin}: its memory is of step {step}, not {whole.step}")
