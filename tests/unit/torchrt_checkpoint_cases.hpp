@@ -136,4 +136,11 @@ inline void write_checkpoint(const Config& config, const TestLayout& layout, std
                     manifest, progress);
 }
 
+// How many files and folders it holds.
+inline std::size_t entries(const std::string& folder) {
+  std::size_t count = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++count;
+  return count;
+}
+
 }  // namespace espalier::torchrt
