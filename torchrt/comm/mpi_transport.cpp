@@ -4,6 +4,7 @@
 #include <string>
 
 #include "planner/core/error.hpp"
+#include "torchrt/comm/mpi_ring.hpp"
 
 namespace espalier::torchrt {
 
@@ -72,6 +73,7 @@ void MpiTransport::drain() {
 }
 
 void MpiTransport::poll() {
+  if (posts_.empty()) return MpiRing::advance_all();  // as each of them does
   posts_.remove_if([](Post& post) { return post.requests->poll(); });
 }
 
