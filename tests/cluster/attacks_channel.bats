@@ -5,6 +5,7 @@
 # whole
 # limit: 900
 # each: 240
+# beside
 
 ping='frame:{"type":"query","what":"ping","arguments":{}}'
 ctl=10.77.255.254:7321

@@ -3,6 +3,7 @@
 # stands for pyxis is tests/cluster/spank/container_plugin.c.
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 120' -e 'launch.protocol_seconds = 120'
 # beside
+# early
 # limit: 1800
 # each: 400
 

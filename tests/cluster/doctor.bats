@@ -4,6 +4,7 @@
 # limit: 1500
 # each: 200
 # beside
+# early
 
 setup_file() { cp "$SLURM_CONF" "$BOX/share/slurm.conf"; cp "$BOX/slurm/plugstack.conf" /etc/espalier/espalier.toml "$BOX/share/"; }
 setup() { . "$BOX_HERE/jobs.bash"; }

@@ -1,8 +1,10 @@
 # Faults: each at the moment it hurts most. No leaked extension, no hang, and the losses unbroken where the job survives.
 # At a least gain of 1.2 a job is not given another plan on the GPUs that it has: the phases that a test waits for are a growth's.
-# box: -n 2 -e 'planner.least_gain = 1.2' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 45'
+# box: -n 2 -e 'planner.least_gain = 1.2' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 60'
 # limit: 2400
 # each: 300
+# beside
+# early
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }

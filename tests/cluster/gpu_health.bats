@@ -1,6 +1,7 @@
 # GPUs whose errors make training on them unsafe, as NVIDIA's management library tells them: a stand-in for it (tests/gpu/nvml).
 # box: -n 4 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # beside
+# early
 # limit: 900
 # each: 300
 

@@ -1,6 +1,7 @@
 # Growing, and everything that must go on working where there is nothing to grow with.
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # beside
+# early
 # limit: 1200
 # each: 300
 

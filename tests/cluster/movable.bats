@@ -3,6 +3,7 @@
 # limit: 1800
 # each: 300
 # beside
+# early
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }

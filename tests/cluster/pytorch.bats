@@ -2,6 +2,7 @@
 # loses its planner and its workers. No step is missing, each sample is used once, and the losses are those of one process.
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 120' -e 'launch.protocol_seconds = 120'
 # beside
+# early
 # limit: 3000
 # each: 500
 

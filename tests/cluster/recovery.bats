@@ -1,9 +1,11 @@
 # Losses while a job trains: whatever is killed, cut off or stopped, the job goes on with what is left, and its losses are those
 # of an undisturbed run.
 # At a least gain of 1.2 a job is not given another plan on the GPUs that it has: a test knows which generation it kills.
-# box: -n 2 -e 'planner.least_gain = 1.2' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 45'
+# box: -n 2 -e 'planner.least_gain = 1.2' -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"' -e 'launch.start_seconds = 60'
 # limit: 3000
 # each: 400
+# beside
+# early
 
 setup_file() { . "$BOX_HERE/training.bash"; reference; }
 setup() { . "$BOX_HERE/training.bash"; }

@@ -4,6 +4,7 @@
 # limit: 900
 # each: 300
 # beside
+# early
 
 setup_file() {
   . "$BOX_HERE/training.bash"

@@ -1,6 +1,7 @@
 # The first generation: which plan it starts on, who chose it, and TP degrees that change live.
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # beside
+# early
 # limit: 1200
 # each: 300
 

@@ -2,6 +2,7 @@
 # the same sources with a higher version, whose messages and events hold fields that this version does not know.
 # box: -n 2 -e 'planner.cooldown_seconds = 1' -e 'planner.poll_seconds = 1' -e 'planner.log_level = "debug"'
 # beside
+# early
 # limit: 1500
 # each: 400
 

@@ -3,6 +3,7 @@
 # limit: 1200
 # each: 600
 # beside
+# early
 
 setup_file() {
   . "$BOX_HERE/training.bash"
