@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 
 namespace espalier::launcher {
 
@@ -20,23 +19,25 @@ class OrphanQuestions {
   OrphanQuestions(int place, int nodes)
       : first_(kPatience + kBetween * std::max(place, 0)), again_(std::max(kPatience, kBetween * nodes)) {}
 
-  void found() { next_.reset(); }  // the launcher has accepted this keeper
+  void found() { away_ = false; }  // the launcher has accepted this keeper
   // The connection to it. Further losses before found() change nothing.
   void lost(Time now) {
-    if (!next_) next_ = now + first_;
+    if (!away_) next_ = now + first_;
+    away_ = true;
   }
   // Slurm is to be asked now.
   bool asks(Time now) {
-    if (!next_ || now < *next_) return false;
-    *next_ += again_;
-    if (*next_ <= now) *next_ = now + again_;  // this process stood still
+    if (!away_ || now < next_) return false;
+    next_ += again_;
+    if (next_ <= now) next_ = now + again_;  // this process stood still
     return true;
   }
 
  private:
   static constexpr std::chrono::seconds kPatience{30}, kBetween{1};
   const std::chrono::seconds first_, again_;
-  std::optional<Time> next_;  // set while there is no launcher, once there was one
+  bool away_ = false;  // there was a launcher, and there is none
+  Time next_{};        // while it is away
 };
 
 }  // namespace espalier::launcher

@@ -162,6 +162,7 @@ TEST_CASE("GPUs that links between stages make useless to one job go to the next
   input.jobs[1].total_steps = 5000;
   CHECK(decide(input).at(0).job == 10);
   auto site = std::make_shared<Site>(*neutral_site(input.cluster));
+  site->hardware.jobs_reach = true;
   for (NodeKind& kind : site->hardware.kinds) kind.nic_bandwidth /= 10'000;
   input.site = site;
   const auto scheduler = make_suika_scheduler(bold());

@@ -324,6 +324,11 @@ class Suika final : public Scheduler {
       }
       winner->grown = true;
       winner->virtual_job->apply(count);
+      // With what it has won it is less short of time. What it wins next must be worth it all the same, or would be
+      // taken back (Shrinking::reclaim).
+      winner->discount =
+          (options_.discount ? options_.discount(*winner->job) : 1) *
+          winner->standing.discount_if(*winner->job, input.now, winner->virtual_job->present().ms / winner->first_ms);
       idle.take(units, count);
       std::vector<int> touched;
       for (std::size_t i = 0; i < count; ++i) touched.push_back(units[i].node);
