@@ -32,8 +32,8 @@ void Simulation::look_at_queue(double at) {
   const auto& waiting = queue_.waiting();
   const auto last = queue_.backfills() ? waiting.end() : std::next(waiting.begin());
   FreeGpus free(input_.cluster);  // one for all: the first that fits ends the search, and one that does not takes none
-  const bool starts =
-      std::any_of(waiting.begin(), last, [&](const SimulatedJobState* job) { return take_for(free, *job).has_value(); });
+  const bool starts = std::any_of(waiting.begin(), last,
+                                  [&](const SimulatedJobState* job) { return take_for(free, *job).has_value(); });
   if (!slurm_acts && !starts) return;
   queue_at_ = at;
   events_.add({at, EventKind::queue, 0, 0});

@@ -112,8 +112,8 @@ class Compute {
   // Of tensors alone. CUDA's allocator keeps more for later ones.
   std::size_t peak_tensor_bytes() const;
   void reset_peak();
-  // Between two steps: gives the memory that torch keeps for later tensors, and that in which gradients are summed, back
-  // to the device. Waits for the device.
+  // Between two steps: gives the memory that torch keeps for later tensors, and that in which gradients are summed,
+  // back to the device. Waits for the device.
   void release_memory();
 
  private:
