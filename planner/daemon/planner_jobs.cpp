@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "planner/core/error.hpp"
-#include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/planning_basis.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
@@ -298,7 +297,7 @@ std::int64_t Planner::reclaim(JobId id) {
   for (const Holding& held : job.anchor)
     for (const int gpu : held.gpus) kept.push_back({held.node, gpu});
   std::optional<PlanningBasis> basis;
-  if (site_) basis.emplace(PlanningBasis{*site_, live.profiles.coefficients(*site_).value_or(sheet_for(job, *site_))});
+  if (site_) basis.emplace(PlanningBasis{*site_, live.profiles.coefficients(*site_)});
   const auto plan = plan_on_subset(job, kept, basis ? &*basis : nullptr);
   if (!plan && static_cast<int>(kept.size()) < job.floor_gpus)
     throw Error(name + ": " + std::to_string(kept.size()) + " GPUs of its own are left, and MIN of --elastic is " +
