@@ -98,6 +98,23 @@ TEST_CASE("integer gradients count: a model of 7 billion parameters needs four s
   CHECK(plan_for(job, site).plan.stages.size() == 4);
 }
 
+TEST_CASE("of two schedules that take equally long the simpler one is the first plan, whatever a sum's last bits") {
+  const Site site = site_of({node("n1", 4, "")});
+  ElasticJob job = job_on({{7, "n1", first_gpus(2)}}, Accuracy::bitwise);
+  job.model = {"gpt2", 8, 32, 4, 32, 256, 8, 0};
+  job.model.setting = TrainingSetting{"espalier-train 0.1.0", "", "float32", "auto"};
+  job.max_gpus = 2;
+  job.parallel.pp = 2;
+  job.parallel.micro_batches = 8;
+  for (const Accuracy accuracy : {Accuracy::bitwise, Accuracy::relaxed}) {  // gradients of 8 and 4 bytes
+    job.accuracy = accuracy;
+    const FirstPlan first = plan_for(job, site);
+    CHECK(first.plan.schedule == with_form(first.plan, {}).schedule);
+    REQUIRE(first.candidates.size() > 1);
+    CHECK(first.candidates[1].predicted_step_seconds == first.candidates[0].predicted_step_seconds);
+  }
+}
+
 TEST_CASE("more GPUs than layers is an ordinary case") {
   const Site site = site_of({node("n1", 8), node("n2", 8)});
   for (const RankOrder order : {RankOrder::planned, RankOrder::given}) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 #include "planner/core/model/evaluate_plan.hpp"
 
@@ -46,6 +47,13 @@ void WeighedPlans::weigh(const Plan& plan) {
 }
 
 FirstPlan WeighedPlans::best() {
+  if (activations_) {
+    // Two schedules often take equally long. The last bits of their sums must not choose between them.
+    double least = std::numeric_limits<double>::infinity();
+    for (const Fitting& one : fitting_) least = std::min(least, one.ms);
+    for (Fitting& one : fitting_)
+      if (one.ms <= least * (1 + 1e-9)) one.ms = least;
+  }
   std::stable_sort(fitting_.begin(), fitting_.end(), [&](const Fitting& a, const Fitting& b) {
     return activations_ ? a.ms < b.ms : fill_of(a.plan) < fill_of(b.plan);
   });
