@@ -53,11 +53,13 @@ Record node_record(const Json& node) {
 }
 
 Record waiting_record(const Json& waiting) {
-  return {{{"WaitingJobId", std::to_string(waiting.at("id").get<std::uint32_t>())},
-           {"GPUs", std::to_string(waiting.at("gpus").get<int>())},
-           {"Nodes", std::to_string(waiting.at("nodes").get<int>())},
-           {"Priority", std::to_string(std::lround(waiting.at("priority").get<double>()))},
-           {"OnlyNodes", text_or_null(waiting.at("only_nodes").get<std::string>())}}};
+  Record record{{{"WaitingJobId", std::to_string(waiting.at("id").get<std::uint32_t>())},
+                 {"GPUs", std::to_string(waiting.at("gpus").get<int>())},
+                 {"Nodes", std::to_string(waiting.at("nodes").get<int>())},
+                 {"Priority", std::to_string(std::lround(waiting.at("priority").get<double>()))},
+                 {"OnlyNodes", text_or_null(waiting.at("only_nodes").get<std::string>())}}};
+  if (const int tasks = waiting.value("tasks", 1); tasks > 1) record.push_back({{"Tasks", std::to_string(tasks)}});
+  return record;
 }
 
 Record config_record(const Json& config) {

@@ -113,8 +113,10 @@ TEST_CASE("a decision tells how far its prediction was off, once the step is mea
 }
 
 TEST_CASE("a waiting job's record") {
-  const Json waiting{{"id", 30}, {"gpus", 4}, {"nodes", 2}, {"priority", 4294901728.0}, {"only_nodes", "n[1-2]"}};
+  Json waiting{{"id", 30}, {"gpus", 4}, {"nodes", 2}, {"priority", 4294901728.0}, {"only_nodes", "n[1-2]"}};
   CHECK(text(waiting_record(waiting)) == "WaitingJobId=30 GPUs=4 Nodes=2 Priority=4294901728 OnlyNodes=n[1-2]\n");
+  waiting["tasks"] = 12;  // of an array
+  CHECK(holds(text(waiting_record(waiting)), "Tasks=12"));
 }
 
 TEST_CASE("a node's record names the holders of its GPUs") {

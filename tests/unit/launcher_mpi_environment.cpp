@@ -3,8 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <string>
 
 #include "launcher/world/server/pmix_server.hpp"
+#include "launcher/world/server/variables.hpp"
 
 using namespace espalier::launcher;
 
@@ -29,4 +31,14 @@ TEST_CASE("a rank is told to use TCP alone only where it must") {
   CHECK_FALSE(has(false, "OMPI_MCA_btl=self,tcp"));
   CHECK(has(false, "OMPI_COMM_WORLD_RANK=3"));
   CHECK(has(false, "OMPI_MCA_btl_tcp_if_include=10.0.0.0/16"));
+}
+
+TEST_CASE("what a user says of the lengths of messages that are sent at once holds") {
+  const std::string mine = "OMPI_MCA_btl_tcp_eager_limit=4096";
+  const auto list = merged(mpi_defaults(), {"HOME=/home/me", mine});
+  CHECK(std::count(list.begin(), list.end(), mine) == 1);
+  CHECK(std::count(list.begin(), list.end(), "OMPI_MCA_btl_vader_eager_limit=262144") == 1);
+  CHECK(std::count_if(list.begin(), list.end(), [](const std::string& variable) {
+          return variable.starts_with("OMPI_MCA_btl_tcp_eager_limit=");
+        }) == 1);
 }

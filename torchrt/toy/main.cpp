@@ -77,7 +77,10 @@ void train_on(const Options& options, std::int64_t step, StarSum& sum) {
   const wire::Descriptor memory(::memfd_create("espalier-toy", MFD_CLOEXEC));
   if (::ftruncate(memory.get(), sizeof step) != 0) fail("no memory for its state");
   std::ofstream metrics;
-  if (espalier_rank(worker) == 0 && !options.metrics.empty()) metrics.open(options.metrics, std::ios::app);
+  if (espalier_rank(worker) == 0 && !options.metrics.empty()) {
+    metrics.open(options.metrics, std::ios::app);
+    if (!metrics.is_open()) fail("--metrics " + options.metrics + ": cannot be opened for writing; name another file");
+  }
   while (step < options.steps) {
     if (!train(options, ++step, sum, metrics)) continue;
     if (::pwrite(memory.get(), &step, sizeof step, 0) != sizeof step) fail("its state cannot be written");

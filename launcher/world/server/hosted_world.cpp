@@ -44,7 +44,8 @@ HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares,
         cpus_near(bus_ids_of(local, binds ? places : std::vector<int>(places.size(), -1)), allowed_cpus());
     for (std::size_t at = 0; at < ranks.size(); ++at) {
       const RankPosition position{ranks[at], space.size(), static_cast<int>(at), static_cast<int>(ranks.size())};
-      auto environment = merged(node, mpi_environment(position, request.directory, request.network, tcp_alone));
+      auto environment = merged(merged(mpi_defaults(), node),
+                                mpi_environment(position, request.directory, request.network, tcp_alone));
       const int device = at < devices.size() ? devices[at] : static_cast<int>(at);
       environment = merged(environment, torch_environment(position, device, {request.address, request.port}));
       start(loop, spares, request, ranks[at], merged(environment, pmix_.environment(name_, ranks[at])), near[at]);

@@ -28,4 +28,18 @@ std::vector<std::string> mpi_environment(const RankPosition& position, const std
   return list;
 }
 
+std::vector<std::string> mpi_defaults() {
+  // A longer message waits until its sender looks after MPI once more, and a rank that computes does not. The boundary
+  // of a micro-batch is often longer than Open MPI's 4 KiB within a node and 64 KiB between nodes.
+  std::vector<std::string> list{"OMPI_MCA_btl_tcp_eager_limit=1048576", "OMPI_MCA_btl_tcp_rndv_eager_limit=1048576",
+                                "OMPI_MCA_btl_tcp_max_send_size=1048576", "OMPI_MCA_btl_tcp_free_list_inc=8"};
+  for (const char* const transport : {"vader", "sm"}) {  // 4.1 and later
+    const std::string prefix = std::string("OMPI_MCA_btl_") + transport;
+    for (const char* const limit : {"_eager_limit=262144", "_rndv_eager_limit=262144", "_max_send_size=262144",
+                                    "_free_list_inc=8", "_segment_size=33554432"})
+      list.push_back(prefix + limit);
+  }
+  return list;
+}
+
 }  // namespace espalier::launcher

@@ -17,4 +17,7 @@ struct RankPosition {
 std::vector<std::string> mpi_environment(const RankPosition& position, const std::string& directory,
                                          const std::string& network, bool tcp_alone);
 
+// In the same form, what a user's own environment may say otherwise: lengths of messages that are sent at once.
+std::vector<std::string> mpi_defaults();
+
 }  // namespace espalier::launcher
