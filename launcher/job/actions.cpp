@@ -67,7 +67,7 @@ void Actions::perform(Action action) {
     case Action::send_load:
       return rooms_.hand_off.send_load();
     case Action::resume_old:
-      return rooms_.generations.current()->send_all(wire::Resume{});
+      return rooms_.generations.current()->give_up_switch();
     case Action::go_on_in_place:
       rooms_.hand_off.in_place().go_on();
       return forget_measured();

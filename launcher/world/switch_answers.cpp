@@ -8,6 +8,7 @@ namespace espalier::launcher {
 
 void SwitchAnswers::ask(const std::vector<int>& ranks) {
   boundary_ = 0;
+  given_up_ = false;
   for (const int rank : ranks) {
     Answer& answer = answers_[rank];
     answer.stands = answer.switched = false;
@@ -24,7 +25,7 @@ SwitchAnswers::Answer& SwitchAnswers::answer_of(int rank) {
 
 bool SwitchAnswers::stands(int rank, const wire::Standing& standing) {
   Answer& answer = answer_of(rank);
-  if (answer.unanswered > 1 || answer.stands) return false;  // for a switch that was given up
+  if (given_up_ || answer.unanswered > 1 || answer.stands) return false;  // for a switch that was given up
   take_boundary(standing.step);
   answer.stands = true;
   return all(&Answer::stands);
@@ -32,7 +33,7 @@ bool SwitchAnswers::stands(int rank, const wire::Standing& standing) {
 
 bool SwitchAnswers::switched(int rank, const wire::Switched& switched) {
   Answer& answer = answer_of(rank);
-  if (--answer.unanswered > 0) return false;  // the answer to a switch that was given up
+  if (--answer.unanswered > 0 || given_up_) return false;  // the answer to a switch that was given up
   take_boundary(switched.step);
   answer.problem = switched.problem;
   answer.switched = true;

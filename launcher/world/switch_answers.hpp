@@ -17,8 +17,10 @@ class SwitchAnswers {
 
   // These ranks are asked for a boundary, and each answers from now on for this switch.
   void ask(const std::vector<int>& ranks);
-  // A rank answers. True: all ranks have, to the latest switch. Throws Error when nobody asked, or another rank stands
-  // at another boundary.
+  // The latest switch is given up. A rank that has not answered it yet still does, and that ends no wait.
+  void give_up() { given_up_ = true; }
+  // A rank answers. True: all ranks have, to the latest switch, which was not given up. Throws Error when nobody asked,
+  // or another rank stands at another boundary.
   bool stands(int rank, const wire::Standing& standing);
   bool switched(int rank, const wire::Switched& switched);
 
@@ -38,6 +40,7 @@ class SwitchAnswers {
 
   const int ranks_;
   std::int64_t boundary_ = 0;
+  bool given_up_ = false;          // the latest switch
   std::map<int, Answer> answers_;  // by rank
 };
 

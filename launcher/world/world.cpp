@@ -75,6 +75,12 @@ void World::request_switch(const Plan& next, int generation, const wire::GpuJobs
   send_all(wire::with_lists(wire::to_frame(wire::Switch{next, generation, jobs}), lists));
 }
 
+// The answers may come while the next change is under way, and would end that one with the reason of this one.
+void World::give_up_switch() {
+  switch_answers_.give_up();
+  send_all(wire::Resume{});
+}
+
 void World::handle(int rank, const wire::Frame& frame) {
   workers_.heard(rank);
   if (lost_ && frame.type != wire::Failed::type && frame.type != wire::Done::type) return;

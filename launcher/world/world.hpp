@@ -57,6 +57,9 @@ class World {
   // have answered the latest; `standing` before it where something leaves nodes.
   // `lists`: of the pipeline's schedule, as CSV, for a program that says that it takes them; empty: none.
   void request_switch(const Plan& next, int generation, const wire::GpuJobs& jobs, const std::string& lists = "");
+  // Gives the switch up that was asked for last: the ranks train on with the plan that they have. Answers to it that
+  // are still on their way call nothing.
+  void give_up_switch();
   void send_all(const wire::Frame& frame) const { workers_.send_all(frame); }
   template <class Message>
   void send_all(const Message& message) const {

@@ -125,6 +125,24 @@ TEST_CASE("answers to a switch that was given up do not count for the next one")
   CHECK(answers.problem() == "no room");
 }
 
+TEST_CASE("a late answer to a switch that was given up ends no wait before the next switch is asked for") {
+  SwitchAnswers answers(2);
+  answers.ask({0, 1});
+  CHECK_FALSE(answers.stands(0, standing(5)));
+  CHECK_FALSE(answers.switched(0, switched(5, "no room")));
+  answers.give_up();
+  CHECK_FALSE(answers.stands(1, standing(6)));
+  CHECK_FALSE(answers.switched(1, switched(6)));
+  CHECK_THROWS_AS(answers.switched(1, switched(6)), Error);  // it has answered
+  answers.ask({0, 1});
+  CHECK_FALSE(answers.stands(0, standing(9)));
+  CHECK(answers.stands(1, standing(9)));
+  CHECK_FALSE(answers.switched(0, switched(9)));
+  CHECK(answers.switched(1, switched(9)));
+  CHECK(answers.boundary() == 9);
+  CHECK(answers.problem().empty());
+}
+
 TEST_CASE("a rank that came after a switch was asked for keeps it from being answered") {
   SwitchAnswers answers(2);
   answers.ask({0});
