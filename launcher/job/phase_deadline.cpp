@@ -6,6 +6,14 @@
 #include "launcher/job/grace.hpp"
 
 namespace espalier::launcher {
+namespace {
+
+// A rank server that has not come within start_seconds is given up (ServedRanks), and World tells of it a moment later.
+// The end of the phase waits for that word: it names the GPUs that later attempts leave out. The end of the phase
+// destroys the world that would tell it.
+constexpr std::chrono::milliseconds kServersFirst{1000};
+
+}  // namespace
 
 PhaseDeadline::PhaseDeadline(wire::Loop& loop, const wire::Config& config, Callbacks callbacks)
     : loop_(loop), config_(config), callbacks_(std::move(callbacks)) {}
@@ -18,10 +26,10 @@ void PhaseDeadline::set(JobPhase phase, const Situation& now) {
   switch (phase) {
     case JobPhase::launching:
       return give_up(std::max(start, config_.hang_seconds), Event::current_failed,
-                     "the program spoke the worker protocol, and not all of its ranks were ready");
+                     "the program spoke the worker protocol, and not all of its ranks were ready", kServersFirst);
     case JobPhase::starting:
       return give_up(start + static_cast<int>(std::lround(2 * now.early_seconds)), Event::next_failed,
-                     "the next generation was not ready");
+                     "the next generation was not ready", kServersFirst);
     case JobPhase::ready:
       return give_up(at_a_boundary, Event::next_failed, "the running generation did not reach a boundary");
     case JobPhase::switching:
@@ -46,18 +54,18 @@ void PhaseDeadline::set(JobPhase phase, const Situation& now) {
   }
 }
 
-void PhaseDeadline::give_up(int seconds, Event event, const char* what) {
-  timer_.start(std::chrono::seconds(seconds), [this, seconds, event, what] {
+void PhaseDeadline::give_up(int seconds, Event event, const char* what, std::chrono::milliseconds later) {
+  timer_.start(std::chrono::seconds(seconds) + later, [this, seconds, event, what] {
     callbacks_.over(event, std::string(what) + " within " + std::to_string(seconds) + " s");
   });
 }
 
 // Once all workers of the next generation are there they may read a checkpoint, which takes its time.
 void PhaseDeadline::wait_for_start(int seconds, Event event, const char* why) {
-  const std::chrono::seconds start(seconds);
+  const std::chrono::milliseconds start = std::chrono::seconds(seconds) + kServersFirst;
   timer_.start(start, [this, start, event, why] {
-    const std::chrono::seconds more = std::chrono::seconds(config_.hang_seconds) - start;
-    if (!callbacks_.everyone_is_there() || more <= std::chrono::seconds(0)) return callbacks_.over(event, why);
+    const std::chrono::milliseconds more = std::chrono::seconds(config_.hang_seconds) - start;
+    if (!callbacks_.everyone_is_there() || more <= more.zero()) return callbacks_.over(event, why);
     timer_.start(more, [this, event, why] { callbacks_.over(event, why); });
   });
 }

@@ -1,6 +1,7 @@
 // The time limit of the job's present phase. Time in which Slurm has the job suspended does not count.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -32,7 +33,8 @@ class PhaseDeadline {
   void reset() { timer_.stop(); }
 
  private:
-  void give_up(int seconds, Event event, const char* what);
+  // `later`: so much longer than the limit that the user is told.
+  void give_up(int seconds, Event event, const char* what, std::chrono::milliseconds later = {});
   void wait_for_start(int seconds, Event event, const char* why);
 
   wire::Loop& loop_;
