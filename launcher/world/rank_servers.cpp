@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 
@@ -40,6 +41,7 @@ void RankServers::leave() {
   gate_->close();
   for (auto& [id, server] : servers_)
     if (server.connection) server.connection->send(wire::GiveBack{});
+    else if (server.given_up) end(id);  // it may not hear of the end of the job
 }
 
 bool RankServers::left() const {
@@ -105,6 +107,8 @@ void RankServers::ended(const ServerId& id, int gpus, int code) {
   if (!std::exchange(servers_.at(id).loss_known, false))
     lose(id, "the rank server on " + id.node + " ended with code " + std::to_string(code));
   Server& server = servers_.at(id);
+  server.given_up = false;
+  server.kill.reset();
   server.refuses = code == wire::kCannotRun;
   if (!server.leaves && (server.refuses || server.away)) return;
   restart_later(id, gpus);
@@ -158,11 +162,13 @@ void RankServers::withdraw(JobId job, const std::set<std::string>& nodes) {
   }
 }
 
-// Nothing where it runs, or starts none again.
+// Nothing where it runs, or starts none again. One that was given up ends first: ended() starts the next one.
 void RankServers::restart_now(const ServerId& id) {
   Server& server = servers_.at(id);
   server.away = false;
-  if (server.connection || server.refuses || server.leaves || (server.child && server.child->running())) return;
+  if (server.connection || server.refuses || server.leaves) return;
+  if (server.given_up) return end(id);
+  if (server.child && server.child->running()) return;
   if (gate_->holds(id)) return;
   server.failures = 0;
   restart_later(id, server.gpus);
@@ -185,13 +191,13 @@ void RankServers::adopt(const wire::ConnectionPtr& connection, const wire::RankS
   gate_->over(id);
   server.base64 = hello.base64;
   server.missed = server.failures = 0;
-  server.loss_known = false;
+  server.loss_known = server.given_up = false;
   connection->on_frame = [this, id](const wire::Frame& frame) {
     if (const auto at = servers_.find(id); at != servers_.end()) at->second.missed = 0;
     try {
       handle(id, frame);
     } catch (const Error& error) {
-      lose(id, "the rank server on " + id.node + ": " + error.what());
+      give_up(id, "the rank server on " + id.node + ": " + error.what());
     }
   };
   connection->on_closed = [this, id](const std::string&) {
@@ -256,6 +262,23 @@ void RankServers::lose(const ServerId& id, const std::string& why) {
     servers_.erase(at);  // that of an extension, which may be gone as well
 }
 
+// The process is left alone until ranks are to run in its place. It may be about to end by itself. Where its node is
+// cut off no other step can start, and an srun that tries is in the way when the node is back.
+void RankServers::give_up(const ServerId& id, const std::string& why) {
+  if (const auto at = servers_.find(id); at != servers_.end() && at->second.child && at->second.child->running())
+    at->second.loss_known = at->second.given_up = true;
+  lose(id, why);
+}
+
+// An srun that gets SIGTERM kills its step, also where the processes of that stand still. The server on this node has
+// no srun, and takes SIGTERM for a notice of Slurm's.
+void RankServers::end(const ServerId& id) {
+  Server& server = servers_.at(id);
+  if (server.kill) return;
+  server.child->signal(is_here(id) ? SIGKILL : SIGTERM);
+  server.kill = loop_.after(settings_.term_to_kill, [this, id] { servers_.at(id).child->signal(SIGKILL); });
+}
+
 void RankServers::beat() {
   std::vector<ServerId> silent;
   for (auto& [id, server] : servers_) {
@@ -264,8 +287,8 @@ void RankServers::beat() {
     if (++server.missed > kMissedHeartbeats) silent.push_back(id);
   }
   for (const ServerId& id : silent)
-    lose(id,
-         "the rank server on " + id.node + " has been silent for " + std::to_string(kMissedHeartbeats) + " heartbeats");
+    give_up(id, "the rank server on " + id.node + " has been silent for " + std::to_string(kMissedHeartbeats) +
+                    " heartbeats");
 }
 
 std::unique_ptr<Ranks> RankServers::run(const WorldRequest& request, RanksCallbacks callbacks) {

@@ -36,6 +36,8 @@ struct RankServersSettings {
   std::size_t at_once = 64;          // so many steps start at a time
   // A step that has neither come nor ended by then makes room for another: what prepares its node may take minutes.
   std::chrono::milliseconds makes_room{2000};
+  // From SIGTERM to what holds a step until SIGKILL. Longer than its srun has to end the step (tether.hpp).
+  std::chrono::milliseconds term_to_kill{5000};
   std::uint64_t seed = 0;  // of what is random in the waits before servers are started again
 };
 
@@ -81,11 +83,13 @@ class RankServers {
     int missed = 0;                // heartbeats
     int failures = 0;              // ends, and failed starts, since it was last there
     bool loss_known = false;       // its connection is lost, and its process has not been seen to end since
+    bool given_up = false;         // likewise, and the launcher has closed the connection: it may hang for ever
     bool away = false;             // Slurm has taken its node from the job
     bool leaves = false;           // it is not started again
     bool refuses = false;          // it said that no ranks can run there (kCannotRun); it is not started again either
     std::unique_ptr<Child> child;  // srun, or the server itself on this node
     wire::Watch restart;
+    wire::Watch kill;  // the child was told to end
   };
   // `waits`: for the start of the server's program.
   void launch(const ServerId& id, int gpus, bool waits);
@@ -95,6 +99,8 @@ class RankServers {
   void not_started(const ServerId& id, int gpus, const std::string& why);
   void restart_later(const ServerId& id, int gpus);
   void restart_now(const ServerId& id);
+  void give_up(const ServerId& id, const std::string& why);
+  void end(const ServerId& id);
   void ended(const ServerId& id, int gpus, int code);
   void send_spares(const Server& server);
   void handle(const ServerId& id, const wire::Frame& frame);

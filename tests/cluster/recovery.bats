@@ -240,6 +240,23 @@ S
   goes_on_well
 }
 
+# bats test_tags=long:3
+@test "the rank server of an extension, and that on the launcher's node, stopped: another takes its place, and no GPU is left out" {
+  grown_cast
+  stop_server() { kill -STOP "$(processes espalier-ranks "SLURM_JOB_ID=$1")"; }
+  for job in "$(far_extension)" "$A"; do
+    ten_steps
+    stopped=$(processes espalier-ranks "SLURM_JOB_ID=$job")
+    survives 120 stop_server "$job"
+    [ ! -e "/proc/$stopped" ]
+  done
+  runs_on A 8
+  said 'the rank server on n2 has been silent for 10 heartbeats'
+  said 'the rank server on n1 has been silent for 10 heartbeats'
+  refute said 'recovering --next_failed'
+  goes_on_well
+}
+
 far_extension() { extensions_of "$A" | while read -r id; do [ "$(squeue -h -j "$id" -o %N)" != n2 ] || echo "$id"; done; }
 
 # bats test_tags=long:1

@@ -28,16 +28,19 @@ struct Steps {
   RankServers servers;
 
   // So many steps start at a time.
-  explicit Steps(std::size_t at_once = 64, milliseconds makes_room = std::chrono::seconds(2))
-      : servers(loop, settings(at_once, makes_room), [](JobId) {}) {
+  explicit Steps(std::size_t at_once = 64, milliseconds makes_room = std::chrono::seconds(2),
+                 milliseconds heartbeat = std::chrono::seconds(1))
+      : servers(loop, settings(at_once, makes_room, heartbeat), [](JobId) {}) {
     std::filesystem::create_directory(folder);
   }
   ~Steps() { std::filesystem::remove_all(folder); }
   Steps(const Steps&) = delete;
   Steps& operator=(const Steps&) = delete;
 
-  RankServersSettings settings(std::size_t at_once, milliseconds makes_room) const {
+  RankServersSettings settings(std::size_t at_once, milliseconds makes_room, milliseconds heartbeat) const {
     RankServersSettings own;
+    own.heartbeat = heartbeat;
+    own.term_to_kill = milliseconds(300);
     own.at_once = at_once;
     own.makes_room = makes_room;
     for (const char* node : {"n2", "n3", "n4", "n5"}) own.holdings.push_back({7, node, {0}});
@@ -47,15 +50,39 @@ struct Steps {
     own.limits = {1, 2, 3};
     return own;
   }
-  void script(const std::string& then) const {
+  void script(const std::string& then, const char* name = "espalier-launch") const {
     const auto beside = folder / "new";
     std::ofstream(beside) << "#!/bin/sh\necho started >> '" << (folder / "starts").string() << "'\n" << then << "\n";
     std::filesystem::permissions(beside, std::filesystem::perms::owner_all);
-    std::filesystem::rename(beside, folder / "espalier-launch");
+    std::filesystem::rename(beside, folder / name);
   }
   int starts() const {
     std::ifstream file(folder / "starts");
     return static_cast<int>(std::count(std::istreambuf_iterator<char>(file), {}, '\n'));
+  }
+  bool started(int count) {
+    return test::until(
+        loop, [&] { return starts() == count; }, std::chrono::seconds(20));
+  }
+  std::shared_ptr<cases::Line> comes(const ServerId& id) {
+    wire::RankServerHello hello;
+    hello.node = id.node;
+    hello.job = id.job;
+    const auto line = std::make_shared<cases::Line>();
+    servers.adopt(line, hello);
+    return line;
+  }
+  // A generation of one rank, which notes in `lost` why it was lost.
+  std::unique_ptr<Ranks> run(int generation, const ServerId& id, std::string& lost) {
+    WorldRequest request;
+    request.generation = generation;
+    request.gpus = {{id.node, 0}};
+    request.holdings = {{id.job, id.node, {0}}};
+    RanksCallbacks on;
+    on.ended = [](int, int) {};
+    on.lost = [&lost](const std::vector<int>&, const std::string& why) { lost = why; };
+    on.all_ended = [](int) {};
+    return servers.run(request, std::move(on));
   }
   void pass(milliseconds time) {
     test::until(
@@ -172,6 +199,54 @@ TEST_CASE("another job's rank server on a node that Slurm has taken from this on
   steps.servers.withdraw(7, {"n2"});
   CHECK(test::until(
       steps.loop, [&] { return steps.starts() >= 3; }, std::chrono::seconds(10)));
+}
+
+TEST_CASE("a rank server that hangs is ended when ranks are to run there again, and its end is no loss to them") {
+  Steps steps(64, std::chrono::seconds(2), milliseconds(20));
+  ServerId id = kOther;
+  const std::string hangs = "trap '' TERM; while :; do sleep 0.1; done";
+  SUBCASE("SIGTERM ends its step") { steps.script("exec sleep 60"); }
+  SUBCASE("what holds its step hangs, too") { steps.script(hangs); }
+  SUBCASE("it is on the launcher's node") {
+    id = {"n1", 7};
+    steps.script(hangs, "espalier-ranks");
+  }
+  steps.servers.serve(id, 1);
+  REQUIRE(steps.started(1));
+  std::string lost;
+  const auto first = steps.comes(id);
+  auto ranks = steps.run(1, id, lost);
+  REQUIRE(test::until(
+      steps.loop, [&] { return !lost.empty(); }, std::chrono::seconds(20)));
+  CHECK(lost == "the rank server on " + id.node + " has been silent for 10 heartbeats");
+  ranks.reset();
+  lost.clear();
+  steps.pass(milliseconds(1000));
+  CHECK(steps.starts() == 1);  // its node may be cut off
+  ranks = steps.run(2, id, lost);
+  REQUIRE(steps.started(2));
+  CHECK(lost.empty());
+  CHECK(steps.comes(id)->types().find(wire::RunRanks::type) != std::string::npos);
+}
+
+TEST_CASE("the end of a rank server whose message made no sense is no loss to the ranks that wait for the next one") {
+  Steps steps;
+  steps.script("sleep 1; exit 1");
+  steps.servers.serve(kOther, 1);
+  REQUIRE(steps.started(1));
+  std::string lost;
+  const auto first = steps.comes(kOther);
+  auto ranks = steps.run(1, kOther, lost);
+  wire::Frame senseless;
+  senseless.type = wire::RankOutput::type;
+  senseless.body = {{"error", "no"}, {"text", 5}};
+  first->on_frame(senseless);
+  CHECK(lost.find("the rank server on n2: ") == 0);
+  ranks.reset();
+  lost.clear();
+  ranks = steps.run(2, kOther, lost);
+  REQUIRE(steps.started(2));
+  CHECK(lost.empty());
 }
 
 TEST_CASE("spares get the limits that the job was submitted with, not the launcher's own") {
