@@ -127,7 +127,8 @@ void Actions::end_job() {
   rooms_.deadline.reset();
   rooms_.program.stop_waiting();
   rooms_.generations.end();
-  rooms_.extensions.release_all();
+  if (rooms_.bases.next_launcher().there()) rooms_.extensions.leave_to_next();
+  else rooms_.extensions.release_all();
   rooms_.hand_off.pause().lost();
   rooms_.recovery.end();
   rooms_.reports->leave({rooms_.context.job, rooms_.ending.code()});

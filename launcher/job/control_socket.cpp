@@ -99,9 +99,10 @@ void ControlSocket::greet_worker(const wire::ConnectionPtr& connection, const wi
 }
 
 void ControlSocket::greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello) {
-  if (hello.extension) return callbacks_.extension_keeper(connection, hello);
+  // First of all: a keeper that comes back is not told to give back what the next launcher needs.
   if (context_.movable && callbacks_.ending() && callbacks_.superseded())
     throw Error("keeper: job " + std::to_string(context_.job) + " has another launcher, which this node is for");
+  if (hello.extension) return callbacks_.extension_keeper(connection, hello);
   if (context_.movable && callbacks_.ending()) return connection->send(wire::GiveBack{});
   if (context_.movable) return callbacks_.base_keeper(connection, hello);
   if (hello.job != context_.job) throw Error("keeper: job " + std::to_string(hello.job) + " is not this launcher's");

@@ -22,7 +22,7 @@ class ControlSocket {
   // All but `ending` may throw Error: the connection is refused with its text.
   struct Callbacks {
     std::function<bool()> ending;      // the job ends: workers are refused, and keepers are told to give back
-    std::function<bool()> superseded;  // a movable job has another launcher: its keepers are that one's
+    std::function<bool()> superseded;  // a movable job has another launcher: all its keepers are that one's
     std::function<void(const wire::ConnectionPtr&, const wire::WorkerHello&)> worker;
     std::function<void(const wire::ConnectionPtr&, const wire::KeeperHello&)> extension_keeper;
     std::function<void(const wire::ConnectionPtr&, const wire::KeeperHello&)> anchor_keeper;
@@ -37,10 +37,12 @@ class ControlSocket {
   // The variables of a keeper or a rank server, which Slurm or this process starts. With the token.
   std::vector<std::string> job_environment() const;
 
+  // A keeper has logged in and said hello. Throws Error when it is refused.
+  void greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
+
  private:
   void incoming(const wire::ConnectionPtr& connection);
   void greet_worker(const wire::ConnectionPtr& connection, const wire::WorkerHello& hello);
-  void greet_keeper(const wire::ConnectionPtr& connection, const wire::KeeperHello& hello);
 
   const JobContext& context_;
   const std::filesystem::path folder_;

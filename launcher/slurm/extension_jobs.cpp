@@ -158,6 +158,15 @@ void ExtensionJobs::release_all() {
   release_now();
 }
 
+// Without a word to their keepers: one that is told to give back ends the state that the next launcher goes on with. A
+// keeper whose connection closes waits for that launcher, as after the loss of this one.
+void ExtensionJobs::leave_to_next() {
+  for (auto& [id, job] : std::exchange(jobs_, {})) {
+    if (job.keeper) job.keeper->close();
+    if (!job.leaving) callbacks_.leaves(id);
+  }
+}
+
 void ExtensionJobs::send_away(JobId id) {
   const auto at = jobs_.find(id);
   if (at == jobs_.end()) return;

@@ -56,6 +56,7 @@ class ExtensionJobs {
   void release(JobId id, wire::Loop::Milliseconds in = {});
   void release_now();
   void release_all();
+  void leave_to_next();
 
   const std::map<JobId, Job>& all() const { return jobs_; }
   // nullptr: there is none such, or it is being given back.

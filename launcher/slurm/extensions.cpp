@@ -41,4 +41,9 @@ void Extensions::release_all() {
   jobs_.release_all();
 }
 
+void Extensions::leave_to_next() {
+  acquisition_.cancel();
+  jobs_.leave_to_next();
+}
+
 }  // namespace espalier::launcher

@@ -47,6 +47,9 @@ class Extensions {
   void release(JobId id, wire::Loop::Milliseconds in = {}) { jobs_.release(id, in); }
   void release_now() { jobs_.release_now(); }  // gives back the extensions whose `in` is not over
   void release_all();                          // for the end of the job
+  // For the end of a launcher whose movable job Slurm has requeued: the extensions stay, with the state on them, and
+  // are the next launcher's from now on. `released` does not follow.
+  void leave_to_next();
   bool empty() const { return jobs_.all().empty() && !acquisition_.submitting(); }
 
   void keep(const wire::Keep& what) { jobs_.keep(what); }  // sends it to all keepers

@@ -119,6 +119,22 @@ TEST_CASE("an extension that is being given back is no holding of the job, thoug
   CHECK(one.keeper()->types() == "give_back ");  // its keeper comes too late
 }
 
+TEST_CASE("a launcher that has a successor leaves its extensions to it, and tells no keeper to give back") {
+  Job one;
+  one.runs();
+  one.jobs->keep_acquired();
+  const auto line = one.keeper();
+  SUBCASE("one in use") {}
+  SUBCASE("one that it would have given back in a moment") { one.leaves_later(); }
+  one.jobs->leave_to_next();
+  CHECK(line->types() == "heartbeat ");
+  CHECK(line->closed);
+  CHECK(one.log == "came 20 leaves 20 ");  // no rank server is started there any more
+  CHECK(one.jobs->all().empty());
+  line->on_closed("closed");
+  CHECK(one.log == "came 20 leaves 20 ");  // it is not lost
+}
+
 TEST_CASE("a keeper is greeted, and refused where none is awaited or there is one") {
   Job one;
   const auto line = one.keeper();

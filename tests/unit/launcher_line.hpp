@@ -12,7 +12,7 @@ class Line final : public wire::Connection {
  public:
   const wire::Peer& peer() const override { return peer_; }
   void send(const wire::Frame& frame) override { sent.push_back(frame); }
-  void close() override {}
+  void close() override { closed = true; }
   void limit_frames(std::size_t, wire::Loop::Milliseconds) override {}
   using Connection::send;
   // The types of the messages, each with a space behind it.
@@ -22,6 +22,7 @@ class Line final : public wire::Connection {
     return text;
   }
   std::vector<wire::Frame> sent;
+  bool closed = false;
 
  private:
   wire::Peer peer_;
