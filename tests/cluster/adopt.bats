@@ -125,6 +125,30 @@ goes_on_from_kept_state() { # GENERATION before
   goes_on_well 40
 }
 
+# The old launcher asks Slurm, and hears that the job has been requeued.
+# bats test_tags=long:1
+@test "slurmd alone is lost on the launcher's node: the launcher leaves base and extension to the next one" {
+  movable 2:4
+  wait_for 120 "A runs on 4 GPUs" runs_on A 4
+  held_at_rest
+  local extension old before
+  extension=$(extensions_of "$A")
+  [ -n "$extension" ]
+  before=$(generation_of)
+  old=$(launcher_pid)
+  "$BOX_HERE/node.sh" kill n3
+  taken_for_lost n3
+  wait_for 60 "the old launcher has ended" refute kill -0 "$old"
+  [ "$(extensions_of "$A")" = "$extension" ]
+  [ "$(bases_of "$A")" = "$base" ]
+  runs_again n4
+  goes_on_from_kept_state "$before"
+  [ "$(extensions_of "$A")" = "$extension" ]
+  runs_on A 4
+  goes_on_well 40
+  no_step_lost
+}
+
 # bats test_tags=long:1
 @test "scancel of a job that waits to run again ends its base in time, without a planner" {
   movable
