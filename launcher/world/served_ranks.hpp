@@ -24,9 +24,9 @@ namespace espalier::launcher {
 class ServedRanks final : public Ranks {
  public:
   struct Links {
-    PacedSends::Send send;           // of an encoded frame; nothing happens when the server is not there
-    std::function<void()> forget;    // this object ends
-    PacedSends::Unread unread = {};  // of what `send` has sent; empty: servers read at once
+    PacedSends<ServerId>::Send send;           // of an encoded frame; nothing happens when the server is not there
+    std::function<void()> forget;              // this object ends
+    PacedSends<ServerId>::Unread unread = {};  // of what `send` has sent; empty: servers read at once
   };
   // A server that was not there `start` after the beginning is taken for lost. Time in which Slurm has the job
   // suspended does not count.
@@ -85,7 +85,7 @@ class ServedRanks final : public Ranks {
   Fences fences_{0};  // between places
   Questions questions_;
   // Its messages count as sent for this object, so that const members may add some.
-  mutable PacedSends sends_;
+  mutable PacedSends<ServerId> sends_;
   AwakeTimer start_;
   wire::Watch kill_;
 };

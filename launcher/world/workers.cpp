@@ -1,10 +1,21 @@
 #include "launcher/world/workers.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "planner/core/error.hpp"
 
 namespace espalier::launcher {
+namespace {
+// Messages up to this length are sent to 16,384 ranks in a tenth of a second.
+constexpr std::size_t kShort = 4096;
+}  // namespace
+
+Workers::Workers(wire::Loop& loop, std::vector<int> places)
+    : places_(std::move(places)),
+      sends_(
+          loop, [this](int rank, std::string frame) { workers_.at(rank).connection->send_encoded(std::move(frame)); },
+          [this](int rank) { return workers_.at(rank).connection->unread(); }) {}
 
 void Workers::close() {
   for (auto& [rank, worker] : workers_) worker.connection->close();
@@ -27,23 +38,28 @@ void Workers::assign(const wire::Assign& assignment) {
 
 void Workers::give_assignment(int rank) {
   if (!assignment_) return;
-  workers_.at(rank).connection->send_encoded(encoded_for(places_.at(static_cast<std::size_t>(rank))));
+  tell(rank, encoded_for(places_.at(static_cast<std::size_t>(rank))));
 }
 
-const std::string& Workers::encoded_for(int place) {
-  std::string& bytes = encoded_[place];
-  if (bytes.empty()) {
+const Workers::Bytes& Workers::encoded_for(int place) {
+  Bytes& bytes = encoded_[place];
+  if (!bytes) {
     wire::Assign own = *assignment_;
     own.device = place;
-    bytes = wire::encode(wire::to_frame(own));
+    bytes = std::make_shared<const std::string>(wire::encode(wire::to_frame(own)));
   }
   return bytes;
 }
 
-void Workers::send_all(const wire::Frame& frame) const {
+void Workers::send_all(const wire::Frame& frame) {
   if (workers_.empty()) return;
-  const std::string bytes = wire::encode(frame);
-  for (const auto& [rank, worker] : workers_) worker.connection->send_encoded(bytes);
+  const auto bytes = std::make_shared<const std::string>(wire::encode(frame));
+  for (const auto& [rank, worker] : workers_) tell(rank, bytes);
+}
+
+void Workers::tell(int rank, const Bytes& bytes) {
+  if (bytes->size() <= kShort && !sends_.waits(rank)) return workers_.at(rank).connection->send_encoded(*bytes);
+  sends_.send(rank, [bytes] { return *bytes; });
 }
 
 std::vector<int> Workers::silent() {

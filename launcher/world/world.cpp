@@ -20,7 +20,7 @@ World::World(wire::Loop& loop, const WorldRequest& request, const StartRanks& st
       generation_(request.generation),
       jobs_(jobs_of(request)),
       callbacks_(std::move(callbacks)),
-      workers_(visible_places(request)),
+      workers_(loop, visible_places(request)),
       switch_answers_(static_cast<int>(request.gpus.size())),
       loads_(static_cast<int>(request.gpus.size())),
       evidence_(request.gpus),
@@ -141,6 +141,7 @@ void World::beat() {
 }
 
 void World::closed(int rank) {
+  workers_.gone(rank);
   if (workers_.is_done(rank)) return;
   if (departure_.begun()) return workers_.done(rank);
   const std::string why = of_rank(rank, workers_.node(rank)) + " was lost";

@@ -60,9 +60,9 @@ class World {
   // Gives the switch up that was asked for last: the ranks train on with the plan that they have. Answers to it that
   // are still on their way call nothing.
   void give_up_switch();
-  void send_all(const wire::Frame& frame) const { workers_.send_all(frame); }
+  void send_all(const wire::Frame& frame) { workers_.send_all(frame); }
   template <class Message>
-  void send_all(const Message& message) const {
+  void send_all(const Message& message) {
     send_all(wire::to_frame(message));
   }
   // Tells the workers to leave. Ranks that are still there after `patience` get SIGTERM, and SIGKILL soon after. A
