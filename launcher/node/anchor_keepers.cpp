@@ -66,11 +66,11 @@ void AnchorKeepers::doubt(const std::set<GpuId>& died) {
   std::set<std::string> heard;
   for (const Keeper& keeper : keepers_)
     if (keeper.connection && keeper.missed <= kFalters) heard.insert(keeper.node);
-  for (const Keeper& keeper : keepers_) {
-    const bool ranks_died =
-        std::any_of(died.begin(), died.end(), [&](const GpuId& gpu) { return gpu.node == keeper.node; });
-    if (!heard.contains(keeper.node) && (keeper.connection || ranks_died)) lost_.insert(keeper.node);
-  }
+  std::set<std::string> ranks_died;  // a loss may be of thousands of ranks
+  for (const GpuId& gpu : died) ranks_died.insert(gpu.node);
+  for (const Keeper& keeper : keepers_)
+    if (!heard.contains(keeper.node) && (keeper.connection || ranks_died.contains(keeper.node)))
+      lost_.insert(keeper.node);
 }
 
 }  // namespace espalier::launcher

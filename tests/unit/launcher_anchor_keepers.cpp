@@ -3,8 +3,12 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <memory>
+#include <set>
+#include <string>
 #include <vector>
 
+#include "planner/wire/thread_time.hpp"
 #include "tests/unit/launcher_line.hpp"
 
 using namespace espalier;
@@ -77,6 +81,26 @@ TEST_CASE("a node whose keeper has ended is lost if ranks died there as well") {
   CHECK_FALSE(keepers.lost("n2"));
   keepers.doubt({{"n2", 0}});
   CHECK(keepers.lost("n2"));
+}
+
+// The GPUs of the dead ranks were gone through for each keeper.
+TEST_CASE("which of 8,192 nodes are lost is found in less than a second when all of their ranks have died") {
+  constexpr int kNodes = 8192;
+  AnchorKeepers keepers;
+  std::vector<Keeper> many;
+  std::set<GpuId> died;
+  for (int node = 0; node < kNodes; ++node) {
+    const std::string name = "n" + std::to_string(node);
+    many.emplace_back(keepers, name);
+    for (int gpu = 0; gpu < 8; ++gpu) died.insert({name, gpu});
+  }
+  for (int node = 0; node < kNodes; node += 2) many[static_cast<std::size_t>(node)].end();
+  const double start = wire::thread_seconds();
+  keepers.doubt(died);
+  const double took = wire::thread_seconds() - start;
+  MESSAGE(kNodes, " keepers, ", died.size(), " dead ranks: ", took, " s");
+  CHECK(took < 1);
+  for (int node = 0; node < kNodes; ++node) CHECK(keepers.lost("n" + std::to_string(node)) == (node % 2 == 0));
 }
 
 TEST_CASE("a keeper that has come back speaks for its node, and takes the place of one that was lost") {
