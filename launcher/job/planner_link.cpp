@@ -73,7 +73,7 @@ void PlannerLink::connected(const wire::ConnectionPtr& connection) {
 
 void PlannerLink::report_outcome(const wire::Outcome& outcome) {
   if (outcome.decision != 0) last_ = outcome;
-  if (registered_ && dialler_->connection()) report(outcome);
+  if (registered()) report(outcome);
   else if (unsent_.size() < kMaxUnsent) unsent_.push_back(outcome);
 }
 

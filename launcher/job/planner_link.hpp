@@ -34,12 +34,14 @@ class PlannerLink {
   PlannerLink(wire::Loop& loop, const std::string& host, std::uint16_t port, std::vector<uid_t> planner_uids,
               Callbacks callbacks);
 
+  // The planner has registered this launcher: what is reported is sent.
+  bool registered() const { return registered_ && dialler_->connection(); }
   // The planner knows that the running generation may go on with another plan.
   bool knows_in_place() const { return in_place_; }
   // Sends `message` if the planner has registered this launcher, else drops it.
   template <class Message>
   void report(const Message& message) {
-    if (registered_ && dialler_->connection()) dialler_->connection()->send(message);
+    if (registered()) dialler_->connection()->send(message);
   }
   // An outcome must not be lost with the connection. If it cannot be sent, it is kept (up to 64) and sent after the
   // next registration. The outcome of the last decision is sent again after every registration.

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
 #include "planner/wire/clock.hpp"
 #include "planner/wire/links_field.hpp"
 #include "planner/wire/movable_message.hpp"
@@ -15,6 +17,7 @@ Reports::Reports(wire::Loop& loop, const JobContext& context, std::function<Elas
                  PlannerLink::Callbacks planner)
     : context_(context),
       state_(std::move(state)),
+      soon_(loop, [this] { status(); }),
       link_(loop, context.config.planner_host, context.config.planner_port, context.site.planner_uids, [&] {
         planner.state = [this] {
           ElasticJob job = state_();
@@ -24,12 +27,19 @@ Reports::Reports(wire::Loop& loop, const JobContext& context, std::function<Elas
         return std::move(planner);
       }()) {}
 
+void Reports::status() {
+  soon_.forget();
+  if (link_.registered()) link_.report(wire::Status{state_()});
+}
+
 void Reports::status_after_step() {
   const auto now = wire::steady_now();
   if (now - last_status_ < kStatusEvery) return;
   last_status_ = now;
+  auto profile = profiles_.untold();  // a planner that comes later is told it when it registers the job
+  if (!link_.registered()) return;
   ElasticJob job = state_();
-  job.profile = profiles_.untold();
+  job.profile = std::move(profile);
   const bool tells = job.profile.has_value();
   const wire::Frame status = wire::to_frame(wire::Status{std::move(job)});
   link_.report(tells ? wire::with_links(status, profiles_.links()) : status);

@@ -6,6 +6,7 @@
 
 #include "launcher/job/planner_link.hpp"
 #include "launcher/job/profile_relay.hpp"
+#include "launcher/process/soon.hpp"
 #include "launcher/slurm/job_context.hpp"
 
 namespace espalier::launcher {
@@ -16,7 +17,10 @@ class Reports {
   Reports(wire::Loop& loop, const JobContext& context, std::function<ElasticJob()> state,
           PlannerLink::Callbacks planner);
 
-  void status() { link_.report(wire::Status{state_()}); }
+  void status();
+  // Within a moment, once for all calls until then: thousands of extensions may be released in one moment, and a status
+  // names all that the job holds.
+  void status_soon() { soon_.ask(); }
   // Of a movable job. `waits`: as in BasesHeld.
   void bases(const std::vector<JobId>& held, JobId waits);
   bool planner_knows_in_place() const { return link_.knows_in_place(); }
@@ -33,6 +37,7 @@ class Reports {
   std::function<ElasticJob()> state_;
   ProfileRelay profiles_;
   std::chrono::steady_clock::time_point last_status_{};
+  Soon soon_;
   PlannerLink link_;
 };
 

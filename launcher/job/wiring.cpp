@@ -178,7 +178,7 @@ Extensions::Callbacks Launcher::of_extensions() {
   };
   on.lost = [this](const Holding& holding) { answers_.losses.of_extension(holding); };
   on.refused = [this](const Holding& holding, const std::string& why) { answers_.losses.of_refused(holding, why); };
-  on.released = [this](JobId) { holding_.reports->status(); };
+  on.released = [this](JobId) { holding_.reports->status_soon(); };
   on.came = [this](JobId id, const ExtensionRequest& request) {
     holding_.rank_servers.serve({request.node, id}, request.gpus);
   };
