@@ -6,8 +6,10 @@
 
 namespace espalier::torchrt {
 
-Layout make_layout(const Plan& plan, int layers) {
-  const std::vector<std::string> broken = validate(plan, layers);
+namespace {
+
+Layout make_layout(const Plan& plan, int layers, TpGroups groups) {
+  const std::vector<std::string> broken = validate(plan, layers, groups);
   if (!broken.empty()) throw Error("plan: " + broken.front());
   Layout layout;
   layout.micro_batches = plan.micro_batches;
@@ -45,6 +47,12 @@ Layout make_layout(const Plan& plan, int layers) {
   }
   return layout;
 }
+
+}  // namespace
+
+Layout make_layout(const Plan& plan, int layers) { return make_layout(plan, layers, TpGroups::one_node); }
+
+Layout make_memory_layout(const Plan& plan, int layers) { return make_layout(plan, layers, TpGroups::any); }
 
 int Layout::chunk_of_unit(int unit) const {
   const auto found = std::partition_point(chunks.begin(), chunks.end(),

@@ -55,6 +55,9 @@ struct Layout {
 
 // Throws Error when the plan is invalid or does not fit a model of `layers` layers.
 Layout make_layout(const Plan& plan, int layers);
+// The same for a plan whose node names say where memory lies (as_reached(), recovery_plan.hpp). The memory of a TP
+// group's ranks may lie on several nodes then. The layout itself depends on no name.
+Layout make_memory_layout(const Plan& plan, int layers);
 
 // The rows of a table of `rows` rows that TP rank `tp_rank` holds.
 Range table_rows(std::int64_t rows, int tp, int tp_rank);

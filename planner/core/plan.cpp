@@ -62,8 +62,8 @@ std::vector<RankPlace> rank_places(const Plan& plan) {
 namespace {
 
 // Appends pointers to the stage's GPUs to `used`. The stage owns the GPUs.
-void validate_stage(const Stage& stage, std::size_t index, int micro_batch, std::vector<const GpuId*>& used,
-                    std::vector<std::string>& broken) {
+void validate_stage(const Stage& stage, std::size_t index, int micro_batch, TpGroups groups,
+                    std::vector<const GpuId*>& used, std::vector<std::string>& broken) {
   const std::string where = "stage " + std::to_string(index);
   if (stage.layers < 1) broken.push_back(where + " has no layer; every stage needs at least one");
   if (stage.tp < 1) broken.push_back(where + " has TP degree " + std::to_string(stage.tp) + "; it must be at least 1");
@@ -78,7 +78,7 @@ void validate_stage(const Stage& stage, std::size_t index, int micro_batch, std:
       broken.push_back(name() + " has " + std::to_string(replica.gpus.size()) + " GPUs, its TP degree is " +
                        std::to_string(stage.tp));
     for (const GpuId& gpu : replica.gpus) {
-      if (gpu.node != replica.gpus.front().node)
+      if (groups == TpGroups::one_node && gpu.node != replica.gpus.front().node)
         broken.push_back(name() + " spans nodes " + replica.gpus.front().node + " and " + gpu.node +
                          "; a TP group lies on one node");
       used.push_back(&gpu);
@@ -126,7 +126,7 @@ std::vector<const GpuId*> repeated(std::vector<const GpuId*> used) {
 
 }  // namespace
 
-std::vector<std::string> validate(const Plan& plan, int model_layers) {
+std::vector<std::string> validate(const Plan& plan, int model_layers, TpGroups groups) {
   std::vector<std::string> broken;
   if (plan.global_batch < 1) broken.push_back("the global batch must be at least 1");
   if (plan.micro_batches < 1) broken.push_back("the number of micro-batches must be at least 1");
@@ -136,7 +136,7 @@ std::vector<std::string> validate(const Plan& plan, int model_layers) {
   if (plan.stages.empty()) broken.push_back("the plan has no stage");
   std::vector<const GpuId*> used;
   for (std::size_t s = 0; s < plan.stages.size(); ++s)
-    validate_stage(plan.stages[s], s, plan.micro_batch(), used, broken);
+    validate_stage(plan.stages[s], s, plan.micro_batch(), groups, used, broken);
   if (!plan.chunks.empty()) validate_chunks(plan, broken);
   for (const GpuId* gpu : repeated(std::move(used)))
     broken.push_back("GPU " + gpu->node + "/" + std::to_string(gpu->index) + " is used twice");

@@ -68,9 +68,13 @@ struct RankPlace {
 // One entry per rank, in the order of Plan::ranks().
 std::vector<RankPlace> rank_places(const Plan& plan);
 
+// Which nodes the GPUs of one TP group may have. `any`: where node names say whose memory is in reach of whom; they may
+// then differ within a group.
+enum class TpGroups { one_node, any };
+
 // One sentence per broken rule; empty when the plan is valid. With `model_layers` > 0 the plan must
 // have that many layers.
-std::vector<std::string> validate(const Plan& plan, int model_layers = 0);
+std::vector<std::string> validate(const Plan& plan, int model_layers = 0, TpGroups groups = TpGroups::one_node);
 
 // Whether the state of a training on `from` already lies where `to` needs it: the same GPUs in the same order, with the
 // same layers, chunks and TP degrees. The micro-batches, the replicas' shares of them and the schedule may differ.

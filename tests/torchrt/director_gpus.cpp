@@ -48,6 +48,7 @@ wire::GpuJobs DirectorGpus::jobs() const {
   for (int node = 0; node < kNodes; ++node)
     for (int first = 0; first < kGpus; first += each) {
       Holding holding{0, std::string(1, static_cast<char>('a' + node)), {}};
+      if (lost_.count(holding.node) != 0) continue;
       for (int index = first; index < first + each; ++index) holding.gpus.push_back(index);
       holding.job = job_of({holding.node, first});
       request.holdings.push_back(holding);

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <optional>
+#include <set>
+#include <string>
 
 #include "launcher/world/placement.hpp"
 
@@ -14,9 +16,13 @@ class DirectorGpus {
   static std::optional<int> place(const espalier::GpuId& gpu);
   // What the rank on this GPU says before it is ready.
   void heard(const espalier::GpuId& gpu, const espalier::wire::Ready& ready);
-  // Empty where neither variable is set.
+  // The job has no GPU of this node any more, or it has them again.
+  void lose(const std::string& node) { lost_.insert(node); }
+  void take(const std::string& node) { lost_.erase(node); }
+  // Of the nodes that are not lost. Empty where neither variable is set.
   espalier::wire::GpuJobs jobs() const;
 
  private:
   espalier::wire::GpuIslands islands_;
+  std::set<std::string> lost_;
 };

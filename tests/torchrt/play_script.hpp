@@ -14,7 +14,8 @@
 //   "restart"    the old generation switches first and exits. Then the new generation starts from
 //                the newest checkpoint.
 //   "kill"       kills these ranks of the old generation; the new one recovers.
-//   "lose"       kills all ranks of these nodes and drops what the nodes' vaults keep.
+//   "lose"       kills all ranks of these nodes and drops what the nodes' vaults keep. The job then has none of the
+//                nodes' GPUs, until a plan uses one again.
 //   "stop"       stops these ranks. They stand still, and only the vault ends them.
 //   "dies"       ranks of the old generation end by themselves after the step; the new one recovers.
 //   "torn"       the first killed rank dies while it changes a unit's state.

@@ -101,11 +101,13 @@ class Director {
     generation = Generation();
     generation.number = number;
     generation.plan = plan;
-    generation.jobs = gpus_.jobs();
     started_ = Clock::now();
-    for (const GpuId& gpu : plan.ranks())
+    for (const GpuId& gpu : plan.ranks()) {
+      gpus_.take(gpu.node);
       if (std::unique_ptr<launcher::Vault>& vault = vaults_[gpu.node]; !vault)
         vault = std::make_unique<launcher::Vault>(launcher::vault_name(vault_base(), gpu.node));
+    }
+    generation.jobs = gpus_.jobs();
     // Each mpirun has a folder of its own: an mpirun that ends removes a shared folder while the
     // next one makes it.
     std::string own = (std::filesystem::temp_directory_path() / "generation-XXXXXX").string();
@@ -319,6 +321,7 @@ class Director {
       for (std::size_t rank = 0; rank < gpus.size(); ++rank)
         if (gpus[rank].node == node) ::kill(current_.processes.at(static_cast<int>(rank)), SIGKILL);
       vaults_.erase(node);
+      gpus_.lose(node);
     }
     // The other ranks go on as far as they can without the lost ones.
     for (const auto& [rank, process] : current_.processes)

@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "planner/core/error.hpp"
 #include "torchrt/device/gpu_islands.hpp"
 #include "torchrt/handoff/gpu_reach.hpp"
 #include "torchrt/handoff/handoff_plan.hpp"
@@ -12,6 +13,11 @@ using namespace espalier::torchrt;
 namespace {
 
 Plan over(const std::vector<GpuId>& gpus) { return uniform_plan(static_cast<int>(gpus.size()), 1, 4, 8, 2, gpus); }
+
+// Replicas of two tensor-parallel GPUs each.
+Plan in_pairs(const std::vector<GpuId>& gpus) {
+  return uniform_plan(1, static_cast<int>(gpus.size()) / 2, 4, 8, 2, gpus, 2);
+}
 
 std::vector<std::string> nodes(const Plan& plan) {
   std::vector<std::string> list;
@@ -91,6 +97,41 @@ TEST_CASE("what lies with a job that leaves is given in the old world") {
   const HandoffPlan plan = between(two, one, {{"n1/0", 7}});
   CHECK_FALSE(plan.routes.old_world.empty());
   CHECK(plan.routes.new_world.empty());
+}
+
+TEST_CASE("a TP group's GPUs that no job of ours has any more: the state of the other group is enough") {
+  const Plan two = in_pairs({{"n1", 0}, {"n1", 1}, {"n2", 0}, {"n2", 1}}), one = in_pairs({{"n1", 0}, {"n1", 1}});
+  const wire::GpuJobs jobs{{"n1/0", 7}, {"n1/1", 7}};
+  const HandoffPlan plan = between(two, one, jobs);
+  CHECK(plan.transfer.adoptions().size() == 12);  // six units on each of two ranks
+  for (const Adoption& adoption : plan.transfer.adoptions()) CHECK(adoption.old_rank == adoption.rank);
+  CHECK(plan.transfer.bytes_copied() == 0);
+  CHECK(plan.transfer.bytes_sent() == 0);
+}
+
+TEST_CASE("GPUs of a TP group that do not reach each other: each sends its own part, and gets its own part") {
+  const Plan one = in_pairs({{"n1", 0}, {"n1", 1}}), two = in_pairs({{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}});
+  const wire::GpuJobs islands{{"n1/0", 1}, {"n1/1", 2}, {"n1/2", 3}, {"n1/3", 4}},
+      job{{"n1/0", 7}, {"n1/1", 7}, {"n1/2", 7}, {"n1/3", 7}};
+  const HandoffPlan apart = between(one, two, islands), together = between(one, two, job);
+  CHECK(together.transfer.bytes_sent() == 0);
+  CHECK(together.transfer.bytes_copied() > 0);
+  CHECK(apart.transfer.copies().empty());
+  // A rank with both ends of the model gets the tied table once, and copies it to the other end.
+  CHECK(apart.transfer.bytes_sent() + apart.transfer.bytes_copied() == together.transfer.bytes_copied());
+  CHECK(apart.transfer.bytes_sent() > apart.transfer.bytes_copied());
+  CHECK(apart.transfer.bytes_adopted() == together.transfer.bytes_adopted());
+}
+
+TEST_CASE("a layout does not depend on where memory lies, and only a plan that is whole has one") {
+  const Plan plan = in_pairs({{"n1", 0}, {"n1", 1}, {"n2", 0}, {"n2", 1}});
+  Plan reached = as_reached(plan, DeviceKind::cuda, {{"n1/0", 7}});
+  CHECK(nodes(reached)[0] != nodes(reached)[1]);
+  CHECK_THROWS_AS(make_layout(reached, 4), Error);
+  CHECK(make_memory_layout(reached, 4).ranks == make_layout(plan, 4).ranks);
+  CHECK_THROWS_AS(make_memory_layout(reached, 5), Error);
+  reached.stages.front().replicas.front().gpus.pop_back();
+  CHECK_THROWS_AS(make_memory_layout(reached, 4), Error);
 }
 
 TEST_CASE("islands: GPUs that all reach each other; empty where all do") {

@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "tests/unit/torchrt_tiny_model.hpp"
 #include "tests/unit/torchrt_transfer_cases.hpp"
 #include "tests/unit/torchrt_transfer_rehearsal.hpp"
 #include "torchrt/recovery/partners.hpp"
@@ -69,4 +70,46 @@ TEST_CASE("whatever is lost: the new ranks have the state of the step chosen, as
   }
   CHECK(generations > 20);
   CHECK(snapshots > 10);
+}
+
+// Ranks that keep copies for others are chosen one by one, so a TP group's copies may part.
+TEST_CASE("the copies of a lost TP group lie on two nodes: each node gives its own") {
+  Config config;
+  config.model = tiny_model("llama", false);
+  Plan lost;
+  lost.micro_batches = 2;
+  lost.global_batch = 4;
+  lost.stages = {{1, 1, {{2, {{"a", 0}}}}}, {1, 1, {{2, {{"b", 0}}}}}, {1, 2, {{2, {{"c", 0}, {"c", 1}}}}}};
+  Plan after = lost;
+  after.stages = {{2, 1, {{2, {{"a", 0}}}}}, {1, 1, {{2, {{"b", 0}}}}}};
+  SourceChoice choice;
+  choice.origin = Origin::snapshot;
+  choice.step = 20;
+  choice.holder = {0, 1, 1, 0};
+  choice.slot = {1, 1, 1, 1};
+  const GenerationLayout old{make_layout(lost, config.model.layers), config.training.zero1};
+  const GenerationLayout next{make_layout(after, config.model.layers), config.training.zero1};
+  const Elements elements(config.model, config.training.dtype);
+  for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
+    const TransferRequest request = recovery_request(config, lost, after, choice, device);
+    const HandoffPlan plan = plan_recovery(config, lost, after, choice, device);
+    // The last layer's new rank is on b, as is the copy of old rank 2. That of old rank 3 is on a.
+    for (const Copy& copy : plan.transfer.copies()) CHECK(copy.from.rank == (copy.to.rank == 0 ? 0 : 2));
+    std::set<int> sent;
+    for (const Message& message : plan.routes.new_world) {
+      CHECK(message.sender == (message.from.rank == 3 ? 0 : 1));
+      sent.insert(message.from.rank);
+    }
+    CHECK(sent == std::set<int>{1, 3});
+    Memories memories;
+    for (int rank = 0; rank < lost.gpu_count(); ++rank)
+      for (const int unit : old.layout.ranks[static_cast<std::size_t>(rank)].units)
+        memories[{true, rank, unit}] = elements.state(old, rank, unit);
+    std::mt19937 random(32);
+    const std::vector<std::string> problems = rehearse(plan.transfer, request, memories, random);
+    REQUIRE_MESSAGE(problems.empty(), problems.front());
+    for (int rank = 0; rank < after.gpu_count(); ++rank)
+      for (const int unit : next.layout.ranks[static_cast<std::size_t>(rank)].units)
+        CHECK(memories.at({false, rank, unit}) == elements.state(next, rank, unit));
+  }
 }

@@ -107,11 +107,11 @@ bool share_a_node(const TransferRequest& request) {
 }
 
 GenerationLayout before(const TransferRequest& request, int layers) {
-  return {make_layout(request.before, layers), request.zero1_before};
+  return {make_memory_layout(request.before, layers), request.zero1_before};
 }
 
 GenerationLayout after(const TransferRequest& request, int layers) {
-  return {make_layout(request.after, layers), request.zero1_after};
+  return {make_memory_layout(request.after, layers), request.zero1_after};
 }
 
 }  // namespace espalier::torchrt

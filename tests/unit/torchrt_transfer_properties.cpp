@@ -8,6 +8,7 @@
 #include "tests/unit/torchrt_transfer_cases.hpp"
 #include "tests/unit/torchrt_transfer_rehearsal.hpp"
 #include "torchrt/handoff/exchange.hpp"
+#include "torchrt/handoff/gpu_reach.hpp"
 
 using namespace espalier;
 using namespace espalier::torchrt;
@@ -82,6 +83,24 @@ std::int64_t counted_relays(const Elements& elements, const TransferRequest& req
   return bytes;
 }
 
+// Which of three jobs or islands each GPU of the request's plans belongs to; some belong to none.
+wire::GpuJobs random_islands(std::mt19937& random, const TransferRequest& request) {
+  wire::GpuJobs islands;
+  for (const Plan* const plan : {&request.before, &request.after})
+    for (const GpuId& gpu : plan->ranks())
+      if (const unsigned drawn = static_cast<unsigned>(random() % 4); drawn > 0)
+        islands[gpu.node + "/" + std::to_string(gpu.index)] = drawn;
+  return islands;
+}
+
+bool has_group_apart(const Plan& plan) {
+  for (const Stage& stage : plan.stages)
+    for (const Replica& replica : stage.replicas)
+      for (const GpuId& gpu : replica.gpus)
+        if (gpu.node != replica.gpus.front().node) return true;
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("any generation turns into any other: its state is as if it had been there from the start") {
@@ -111,6 +130,32 @@ TEST_CASE("any generation turns into any other: its state is as if it had been t
     }
     CHECK(sent == plan.bytes_sent());
   }
+}
+
+TEST_CASE("GPUs of one node, also of one TP group, need not reach each other's memory") {
+  std::mt19937 random(15);
+  int apart = 0;
+  for (int round = 0; round < 100; ++round) {
+    const ModelConfig model = random_transfer_model(random);
+    TransferRequest request = random_request(random, model.layers);
+    request.gpu_memory = true;
+    const wire::GpuJobs islands = random_islands(random, request);
+    request.before = as_reached(request.before, DeviceKind::cuda, islands);
+    request.after = as_reached(request.after, DeviceKind::cuda, islands);
+    apart += has_group_apart(request.before) || has_group_apart(request.after);
+    CAPTURE(round);
+    CAPTURE(describe(request.before));
+    CAPTURE(describe(request.after));
+    const Elements elements(model, request.dtype);
+    const TransferPlan plan(model, request);
+    Memories memories = state_of(elements, before(request, model.layers), true);
+    const std::vector<std::string> problems = rehearse(plan, request, memories, random);
+    REQUIRE_MESSAGE(problems.empty(), problems.front());
+    for (const auto& [memory, bytes] : state_of(elements, after(request, model.layers), false))
+      REQUIRE(memories.at(memory) == bytes);
+    CHECK(plan.bytes_sent() == counted_bound(elements, request, model.layers));
+  }
+  CHECK(apart > 20);
 }
 
 TEST_CASE("in two worlds what is donated lands on nodes of both, and only what no other node has is relayed") {

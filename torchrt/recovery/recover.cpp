@@ -28,7 +28,8 @@ Recovery::Recovery(RankState& state, World& world, Device& device, const std::ve
   std::vector<Remains> remains;
   for (const LostGeneration& one : lost) {
     const Survivors& found = survivors_.emplace_back(world, device, one, silent, tell);
-    const GenerationLayout layout{make_layout(one.plan, state.config().model.blocks()), state.config().training.zero1};
+    const GenerationLayout layout{make_memory_layout(one.plan, state.config().model.blocks()),
+                                  state.config().training.zero1};
     remains.push_back({layout, found.left(), found.untouched(), one.copies_only, one.until});
   }
   choose(remains, tell);

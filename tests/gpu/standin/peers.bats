@@ -50,6 +50,15 @@ four() { plan 2:2@a/0 2:2@a/1 2:2@a/2 2:2@a/3; }
   acts 'acts[0]["from"] == "generation" and acts[0]["bytes_adopted"] > 0 and acts[0]["bytes_sent"] > 0'
 }
 
+@test "GPUs of a TP group do not reach each other: plans change, and a lost rank's state is found" {
+  script "$(plan 8:2@a/0+1)" 3 "$(plan 8:1@a/0+1,1@a/2+3)" '{}' 8 "$(plan 8:1@a/0+1,1@a/4+5)" '{"kill": [3]}' > script.json
+  play
+  losses_as_alone 5e-2 10 # TP sums in another order
+  # A rank with both ends of the model gets the tied table once, and copies it to the other end.
+  acts 'all(act["bytes_adopted"] > 0 and act["bytes_copied"] == 12 * 256 * 64 and act["bytes_sent"] > 0 for act in acts)'
+  acts 'len(acts) == 2 and acts[1]["from"] == "generation"'
+}
+
 @test "all GPUs change: state that nobody reaches on a GPU comes from snapshots in the node's memory" {
   script "$(two)" 12 "$(plan 4:2@a/2 4:2@a/3)" '{"kill": [0, 1]}' > script.json
   play --set recovery.snapshot_steps=5

@@ -35,6 +35,12 @@ replicas() { plan 8:1@a/0,1@b/0; }
   play
   losses_as_alone
 }
+@test "an extension is gone, and with it a TP group: the other group's state is taken" {
+  script "$(plan 8:1@a/0+1,1@b/0+1)" 3 "$(plan 8:2@a/0+1)" '{"lose": ["b"]}' > script.json
+  play
+  losses_as_alone 5e-2 10 # TP sums in another order
+  acts 'acts[0]["from"] == "generation" and acts[0]["bytes_copied"] == acts[0]["bytes_sent"] == 0 and acts[0]["bytes_adopted"] > 0'
+}
 @test "a rank that only stands still is ended by its node's vault" {
   script "$(two)" 3 "$(two)" '{"stop": [1]}' > script.json
   play

@@ -278,8 +278,8 @@ class TransferPlanner {
 };
 
 TransferPlan::TransferPlan(const ModelConfig& model, const TransferRequest& request)
-    : groups_(model, request.dtype, {make_layout(request.before, model.blocks()), request.zero1_before},
-              {make_layout(request.after, model.blocks()), request.zero1_after}) {
+    : groups_(model, request.dtype, {make_memory_layout(request.before, model.blocks()), request.zero1_before},
+              {make_memory_layout(request.after, model.blocks()), request.zero1_after}) {
   TransferPlanner(request, *this).run();
 }
 

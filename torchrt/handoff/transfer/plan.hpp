@@ -17,7 +17,7 @@
 namespace espalier::torchrt {
 
 struct TransferRequest {
-  Plan before, after;
+  Plan before, after;  // node names say where memory lies: a TP group's ranks may be on several nodes
   bool zero1_before = false, zero1_after = false;
   DataType dtype = DataType::float32;
   bool adopts = true;  // false: copy on the node instead of adopting
