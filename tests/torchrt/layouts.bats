@@ -130,6 +130,10 @@ weights() {
   timeout -k 5 100 "$built/test/released"
 }
 
+@test "a micro-batch that is done leaves nothing behind: memory does not grow with the micro-batches of a step" {
+  timeout -k 5 100 "$built/test/held"
+}
+
 @test "dropout scales what it keeps by 1 / (1 - p), also in bfloat16" {
   timeout -k 5 100 "$built/test/dropout"
 }

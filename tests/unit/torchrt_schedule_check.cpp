@@ -155,6 +155,18 @@ TEST_CASE("the checker refuses a gradient's receive before its forward") {
   CHECK(problems[0].find("no forward came before") != std::string::npos);
 }
 
+TEST_CASE("the checker refuses a gradient's send after other work") {
+  Schedule schedule = make_schedule(make_layout(pipeline_of({{"a", 0}, {"a", 1}}, 2, 2), 2), {});
+  std::vector<Op>& ops = schedule.ranks[1];
+  const auto gradient =
+      std::find_if(ops.begin(), ops.end(), [](const Op& op) { return op.kind == OpKind::send_gradient; });
+  REQUIRE((gradient + 1)->kind == OpKind::weight_gradient);
+  std::iter_swap(gradient, gradient + 1);
+  const std::vector<std::string> problems = check(schedule);
+  REQUIRE_FALSE(problems.empty());
+  CHECK(problems[0].find("something else was computed since") != std::string::npos);
+}
+
 TEST_CASE("a message is late for nobody who does not need it: receives do not wait") {
   // Both stages ask for the second micro-batch's message before they work on the first.
   Plan plan = pipeline_of({{"a", 0}, {"a", 1}}, 2, 2);

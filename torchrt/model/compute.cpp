@@ -65,6 +65,7 @@ struct Compute::State {
   Group* tensor_group = nullptr;
   std::vector<std::unique_ptr<Unit>> units;
   std::map<std::pair<int, int>, MicroBatch> micro_batches;  // by chunk and number
+  std::pair<int, int> sent{-1, -1};  // the last of them whose input's gradient goes to another rank
   at::Tensor losses;  // float64, on the device, in units of 2^-20: the model's own, then each MTP depth's
   std::uint64_t step_seed = 0;
   bool evaluating = false;
@@ -175,6 +176,14 @@ struct Compute::State {
       if (at->first.second != micro_batch) at->second.output.reset();
   }
 
+  // The gradient of an input that comes from another rank is sent before anything else is computed, and what sends it
+  // keeps it. Where the chunk before is on this rank, nothing is sent: that chunk takes the gradient, and a schedule
+  // may let it do so later.
+  void forget_sent_gradient() {
+    const auto found = micro_batches.find(std::exchange(sent, {-1, -1}));
+    if (found != micro_batches.end()) found->second.input_gradient.reset();
+  }
+
   // Copies the group's part of what flows behind `unit` into `all`. If there is only one group, `all` becomes the part
   // itself.
   void keep(at::Tensor& all, int unit, const SampleGroup& group, const Flow& flow) const {
@@ -216,8 +225,9 @@ struct Compute::State {
       for (const at::Tensor& input : graph.inputs) gradients.push_back(input.grad());
       graph.inputs.clear();
       group.flowing = flows.before(unit_number, std::move(group.flowing), gradients);
-      if (unit_number == place.first_unit && !is_first(number))
-        keep(micro.input_gradient, unit_number - 1, group, group.flowing);
+      if (unit_number != place.first_unit) continue;
+      if (!is_first(number)) keep(micro.input_gradient, unit_number - 1, group, group.flowing);
+      group.flowing.clear();
     }
   }
 };
@@ -283,6 +293,7 @@ Buffer Compute::input(int chunk, int micro_batch, int first, int count) {
 
 void Compute::forward(int chunk, int micro_batch, std::uint64_t first_sample, const Batch& batch) {
   guarded(*state_->device, "forward", [&] {
+    state_->forget_sent_gradient();
     MicroBatch& micro = state_->micro_batches[{chunk, micro_batch}];
     micro.first_sample = first_sample;
     if (state_->is_first(chunk)) micro.tokens = state_->token_tensor(batch.tokens);
@@ -296,7 +307,10 @@ void Compute::forward(int chunk, int micro_batch, std::uint64_t first_sample, co
       group.count = together;
       state_->forward(chunk, micro, group);
     }
-    micro.input.reset();  // the first unit's graph keeps it
+    // The graphs keep what they need. Only units that get no tokens and no targets are computed again.
+    micro.input.reset();
+    micro.tokens.reset();
+    micro.targets.reset();
     if (state_->evaluating) state_->forget_sent(chunk, micro_batch);
   });
 }
@@ -314,8 +328,9 @@ Buffer Compute::output_gradient(int chunk, int micro_batch, int first, int count
 
 void Compute::backward(int micro_batch, int unit) {
   guarded(*state_->device, "backward", [&] {
+    state_->forget_sent_gradient();
     const int chunk = state_->whole.chunk_of_unit(unit);
-    const bool begins = unit == state_->chunk(chunk).last_unit();
+    const bool begins = unit == state_->chunk(chunk).last_unit(), ends = unit == state_->chunk(chunk).first_unit;
     MicroBatch& micro = state_->micro_batches.at({chunk, micro_batch});
     if (begins && state_->is_here(chunk + 1))
       micro.output_gradient =
@@ -329,12 +344,14 @@ void Compute::backward(int micro_batch, int unit) {
       micro.output.reset();
       micro.output_gradient.reset();
     }
+    if (ends && !state_->is_here(chunk - 1)) state_->sent = {chunk, micro_batch};
   });
 }
 
 void Compute::weight_gradient(int micro_batch, int unit) {
   guarded(*state_->device, "weight gradients", [&] {
     const at::NoGradGuard no_grad;
+    state_->forget_sent_gradient();
     const int chunk = state_->whole.chunk_of_unit(unit);
     const auto place = static_cast<std::size_t>(unit - state_->chunk(chunk).first_unit);
     std::vector<PutOffs*> runs;

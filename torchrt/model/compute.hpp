@@ -69,7 +69,8 @@ class Compute {
   // weight_gradient() computes the weights' gradients, at any time later.
   void backward(int micro_batch, int unit);
   void weight_gradient(int micro_batch, int unit);
-  // Call it after backward() of the chunk's first unit.
+  // Call it after backward() of the chunk's first unit, before anything else is computed: then the gradient is
+  // forgotten.
   Slice input_gradient(int chunk, int micro_batch, int first, int count);
 
   // With the head: the cross entropies of all tokens since begin_step(), summed, times 2^20. Bitwise:

@@ -63,6 +63,7 @@ class Checker {
     std::map<std::pair<OpKind, Part>, int> awaited;       // messages that have not arrived, by what needs them
     std::map<std::tuple<OpKind, int, Part>, Cover> sent;  // by kind, peer, and part; tied: {unit, -1}
     std::set<Part> forwarded;
+    std::pair<OpKind, Part> computed{OpKind::forward, {-1, -1}};    // the last
     std::map<Part, std::vector<int>> backwarded, weighted;          // units done
     std::size_t collectives = 0;                                    // started in the replica group
     std::set<int> reducing, reduced, updated, gathering, gathered;  // units
@@ -145,6 +146,7 @@ class Checker {
     const RankLayout& self = place(state);
     const int m = op.micro_batch;
     if (op.unit >= 0) expect(owns(self, op.unit), state, "the unit is not of this rank");
+    if (of_chunk(op.kind)) state.computed = {op.kind, part(op)};
     switch (op.kind) {
       case OpKind::forward:
         expect(m >= 0 && m < micro_batches(), state, "no such micro-batch");
@@ -280,6 +282,8 @@ class Checker {
         break;
       case OpKind::send_gradient:
         expect(has_input_gradient(state, part(op)), state, "the gradient does not exist yet");
+        expect(state.computed == std::pair(OpKind::backward, part(op)), state,
+               "the gradient is forgotten: something else was computed since");
         expect(is_sent(state, op.chunk - 1) && peer.stage == stage_of(op.chunk - 1), state,
                "the peer does not hold the chunk before");
         break;
