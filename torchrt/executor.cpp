@@ -104,6 +104,29 @@ StepOutcome Executor::run(std::int64_t step, const Data& data, const VoteQuestio
   return outcome_;
 }
 
+void Executor::observe(OpObserver* operations, SumObserver* sums) {
+  observer_ = operations;
+  sum_observer_ = sums;
+  if (engine_.tensor_group) engine_.tensor_group->observe(sums);
+}
+
+// Takes the observers off while it lives: what runs meanwhile is of no step.
+class Executor::Unobserved {
+ public:
+  explicit Unobserved(Executor& executor)
+      : executor_(executor), operations_(executor.observer_), sums_(executor.sum_observer_) {
+    executor_.observe(nullptr, nullptr);
+  }
+  ~Unobserved() { executor_.observe(operations_, sums_); }
+  Unobserved(const Unobserved&) = delete;
+  Unobserved& operator=(const Unobserved&) = delete;
+
+ private:
+  Executor& executor_;
+  OpObserver* const operations_;
+  SumObserver* const sums_;
+};
+
 void Executor::connect() { engine_.fabric.transport().connect(peers(ops_, engine_.world.rank())); }
 
 void Executor::rehearse(const Data& data) {
@@ -113,19 +136,18 @@ void Executor::rehearse(const Data& data) {
   vote_ = [] { return Vote{}; };
   engine_.compute.begin_step(1);
   connect();
-  OpObserver* const observer = std::exchange(observer_, nullptr);
+  const Unobserved unobserved(*this);
   rehearsal_ = true;
   // Of any schedule: only what is computed and sent counts, not the order.
   execute(lower(one, options_, forwards_then_backwards(one), engine_.world.rank()), data, 0);
   rehearsal_ = false;
   micro_batches_ = engine_.layout.micro_batches;
-  observer_ = observer;
 }
 
 double Executor::evaluate(const Data& data, int samples, const std::function<void()>& after_batch) {
   const int batch = engine_.config.training.global_batch;
   ESPALIER_INVARIANT(samples > 0 && samples % batch == 0);
-  OpObserver* const observer = std::exchange(observer_, nullptr);
+  const Unobserved unobserved(*this);
   double sum = 0;
   for (int first = 0; first < samples; first += batch) {
     engine_.compute.begin_evaluation();
@@ -133,7 +155,6 @@ double Executor::evaluate(const Data& data, int samples, const std::function<voi
     sum += engine_.compute.loss_sum();
     if (after_batch) after_batch();
   }
-  observer_ = observer;
   engine_.world.sum({&sum, 1});
   return sum / (kLossUnit * samples * engine_.config.model.sequence);
 }

@@ -15,6 +15,7 @@
 #include "torchrt/model/compute.hpp"
 #include "torchrt/model_flops.hpp"
 #include "torchrt/pace.hpp"
+#include "torchrt/profiler/timed_group.hpp"
 #include "torchrt/recovery/marks.hpp"
 #include "torchrt/schedule/op.hpp"
 #include "torchrt/unit_times.hpp"
@@ -56,7 +57,8 @@ struct Engine {
   Fabric& fabric;
   Device& device;
   Compute& compute;
-  Group* replicas = nullptr;  // the stage's ranks with this TP rank; null: no other
+  TimedGroup* tensor_group = nullptr;  // that `compute` sums over; null: TP is 1
+  Group* replicas = nullptr;           // the stage's ranks with this TP rank; null: no other
   // ZeRO-1: by unit, each replica's range of elements; else empty.
   std::map<int, std::vector<Range>> parts;
   // By this rank's units: how long an imitated device takes for its micro-batch. Empty: full speed.
@@ -89,10 +91,12 @@ class Executor {
   // Called after all ranks have agreed on the step and before any state changes. The state does not
   // change until it returns.
   void before_change(std::function<void()> work) { before_change_ = std::move(work); }
-  // Sees the operations of run() only. Null: no observer and no cost.
-  void observe(OpObserver* observer) { observer_ = observer; }
+  // `operations` and `sums` see those of run() only; `sums` are the tensor-parallel ones. Null: no observer and no
+  // cost.
+  void observe(OpObserver* operations, SumObserver* sums);
 
  private:
+  class Unobserved;
   struct TiedRows {
     Buffer buffer;
     std::unique_ptr<Pending> arrival;  // null: the rows are this rank's own
@@ -120,6 +124,7 @@ class Executor {
   std::vector<Op> ops_, forward_ops_;
   std::vector<std::size_t> norm_slots_;  // by unit: its first place in the agreement's numbers
   OpObserver* observer_ = nullptr;
+  SumObserver* sum_observer_ = nullptr;
   Marks* marks_ = nullptr;
   std::function<void()> beside_, before_change_;
   Pace pace_;  // where the engine has device_times

@@ -104,9 +104,17 @@ void RankState::build_engine() {
   std::vector<UnitView> views;
   for (const int unit : units()) views.push_back(view(unit));
   compute_ = std::make_unique<Compute>(config_, layout_, world_.rank(), device_, tensor_group_.get(), std::move(views));
-  Engine engine{
-      config_, layout_,      schedule_options(config_, plan_), world_, *fabric_, device_, *compute_, replicas_.get(),
-      {},      device_times_};
+  Engine engine{config_,
+                layout_,
+                schedule_options(config_, plan_),
+                world_,
+                *fabric_,
+                device_,
+                *compute_,
+                tensor_group_.get(),
+                replicas_.get(),
+                {},
+                device_times_};
   if (config_.training.zero1 && stage.replicas > 1)
     for (const int unit : units())
       for (int j = 0; j < stage.replicas; ++j)
@@ -154,10 +162,7 @@ UnitView RankState::view(int unit) {
           (own == gradients_.end() ? shared_gradient_ : own->second)->data()};
 }
 
-void RankState::observe(OpObserver* operations, SumObserver* sums) {
-  executor_->observe(operations);
-  if (tensor_group_) tensor_group_->observe(sums);
-}
+void RankState::observe(OpObserver* operations, SumObserver* sums) { executor_->observe(operations, sums); }
 
 std::uint64_t RankState::checksum() {
   std::uint64_t mine = 0;

@@ -150,6 +150,18 @@ for rank in (0, 1):
 PY
 }
 
+@test "tensor-parallel sums of a validation are not recorded as those of the measured step before it" {
+  rm -rf trace
+  on_shape "4 8x2:2" --set profile.every=4 --set profile.trace=trace --set data.validation=text --set data.validate_every=1
+  python3 - << 'PY'
+import json
+for rank in (0, 1):
+    events = json.loads(open(f"trace/rank-{rank}.json").read().rstrip().rstrip(",") + "]")
+    summing = {e["name"] for e in events if e["args"]["sums"] > 0}
+    assert "forward" in summing and summing <= {"forward", "backward", "weight gradient"}, summing
+PY
+}
+
 @test "profiles that cannot be written end the run and name the setting" {
   run ranks 2 --set profile.every=2 --set profile.path=/nowhere/p.jsonl
   [ "$status" -ne 0 ]
