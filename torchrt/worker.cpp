@@ -71,6 +71,7 @@ class Worker {
     session_.committed();
     if (arrival_) arrival_->release(*server_);
     arrival_.reset();
+    if (recovery_) go_on_with_metrics();
     recovery_.reset();
     train(done + 1);
     training_->finish();
@@ -111,8 +112,8 @@ class Worker {
       else done_ = training_->start();
     }
     world_.connect();
-    if (world_.rank() == 0) training_->open_metrics(source_ && !recovery_ ? std::nullopt : std::optional(done_));
-    if (recovery_) record_last_step();
+    if (world_.rank() == 0 && !recovery_) training_->open_metrics(source_ ? std::nullopt : std::optional(done_));
+    if (recovery_) look_at_last_step();
     else if (source_) check_data();
     state_->build(arrival_ ? arrival_->adopts_gradients() : std::set<int>());
     state_->rehearse(training_->data());
@@ -189,13 +190,20 @@ class Worker {
     }
   }
 
-  // The state after a step may be there though whoever would have recorded the step died before.
-  void record_last_step() {
+  void look_at_last_step() {
     if (!arrival_) return;
-    const wire::VaultMarks last = recovery_->agreement();
-    training_->check_data({last.data, last.validation});
-    if (world_.rank() == 0 && last.step == done_)
-      training_->record_missing(last.step, last.loss, last.gradient_norm, last.learning_rate);
+    last_ = recovery_->agreement();
+    training_->check_data({last_.data, last_.validation});
+  }
+
+  // After the commit of a recovery. Before it no line may be dropped: should the attempt fail, the next one may go on
+  // from a later step than this one, and nobody would make the lines between them again.
+  void go_on_with_metrics() {
+    if (world_.rank() != 0) return;
+    training_->open_metrics(done_);
+    // The state after a step may be there though whoever would have recorded the step died before.
+    if (last_.step == done_)
+      training_->record_missing(last_.step, last_.loss, last_.gradient_norm, last_.learning_rate);
   }
 
   // Where a recovery goes on from. Checkpoints are not looked at before all ranks read them.
@@ -385,6 +393,7 @@ class Worker {
   std::optional<Training> training_;
   std::int64_t done_ = 0;             // steps before this generation's first, unless it takes over
   std::optional<Recovery> recovery_;  // the generation before is lost
+  wire::VaultMarks last_;             // what its ranks last agreed on, if known
   std::unique_ptr<Arrival> arrival_;
   std::optional<Snapshots> snapshots_;
   std::optional<Keeping> keeping_;

@@ -106,6 +106,23 @@ replicas() { plan 8:1@a/0,1@b/0; }
   grep -q 'data file growing ([0-9]* bytes, .* is not the one that the job has trained with so far; restore the file' play.log
 }
 
+@test "a recovery that fails before it is committed leaves the lines of the steps that it would have done again" {
+  script "$(plan 4:2@a/0 4:2@b/0)" 10 "$(two)" '{"lose": ["b"]}' > script.json
+  python3 -c 'import array
+array.array("H", list(open("text", "rb").read())).tofile(open("tokens.bin", "wb"))
+array.array("H", [300] * 100000).tofile(open("foreign.bin", "wb"))'
+  forget_plays
+  local played=0
+  play --set device.gflops=2 --data tokens.bin > play.log 2>&1 3>&- &
+  trains_past 1
+  mv foreign.bin tokens.bin # generation 0 has the other file open; the next one starts anew, and fails in its rehearsal
+  wait $! || played=1
+  cat play.log
+  [ "$played" = 1 ]
+  grep -q 'its id 300 is beyond the vocabulary of 256' play.log
+  [ "$(steps_done)" -ge 10 ]
+}
+
 @test "snapshots on another node: without replicas a lost node costs at most so many steps" {
   script "$(plan 4:2@a/0 4:2@b/0)" 25 "$(two)" '{"lose": ["b"]}' 50 "$(plan 8:2@a/0)" '{"kill": [1], "torn": true}' > script.json
   play --set recovery.snapshot_steps=10
