@@ -100,13 +100,17 @@ void Metrics::write_step(const StepRecord& step, double tokens_per_second, doubl
   write_line(line.dump() + "\n");
 }
 
-void Metrics::record_missing(const StepRecord& step) {
+bool Metrics::has(const char* figure, std::int64_t step) const {
   std::ifstream in(path_);
   for (std::string line; std::getline(in, line);) {
     const Json json = try_json(line);
-    if (json.is_object() && json.contains("loss") && json["step"] == step.step) return;
+    if (json.is_object() && json.contains(figure) && json.contains("step") && json["step"] == step) return true;
   }
-  write_step(step, std::nan(""), std::nan(""));
+  return false;
+}
+
+void Metrics::record_missing(const StepRecord& step) {
+  if (!has("loss", step.step)) write_step(step, std::nan(""), std::nan(""));
 }
 
 void Metrics::record(const StepRecord& step) {

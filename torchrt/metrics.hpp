@@ -46,8 +46,11 @@ class Metrics {
   // unknown. Does nothing when the file holds the step.
   void record_missing(const StepRecord& step);
   void record_validation(std::int64_t step, double loss, double seconds);
+  // Whether the file has the validation after `step`. Without a file it is not known, and the answer is no.
+  bool has_validation(std::int64_t step) const { return has("validation_loss", step); }
 
  private:
+  bool has(const char* figure, std::int64_t step) const;
   void write_step(const StepRecord& step, double tokens_per_second, double utilization);
   void write_line(const std::string& text);
   void prepare_file(std::optional<std::int64_t> done) const;

@@ -195,9 +195,20 @@ StepReport Training::step(std::int64_t step, const std::function<bool()>& stop, 
   return report;
 }
 
+bool Training::validation_is_due(std::int64_t step) const {
+  const std::int64_t every = config_.data.validate_every;
+  return every > 0 && step > 0 && (step % every == 0 || step == config_.training.steps);
+}
+
 void Training::after_step(std::int64_t step) {
-  if (config_.data.validate_every > 0 && (step % config_.data.validate_every == 0 || step == config_.training.steps))
-    validate(step);
+  if (validation_is_due(step)) validate(step);
+}
+
+// Only rank 0 has the file.
+void Training::validate_if_missing(std::int64_t step) {
+  if (!validation_is_due(step)) return;
+  const bool there = metrics_ && metrics_->has_validation(step);
+  if (world_.minimum(there ? 0 : 1) == 1) validate(step);
 }
 
 void Training::validate(std::int64_t step) {

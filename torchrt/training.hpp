@@ -72,6 +72,10 @@ class Training {
   // What is due after `step`, once step() has returned and the step has been told to the launcher: a validation, which
   // may take longer than a step may. Collective.
   void after_step(std::int64_t step);
+  // After a recovery, which goes on from the state after `step`: makes the validation that is due after it, if
+  // open_metrics() has found a file without it. Ranks that die in a validation leave that state behind, so nobody does
+  // the step again. Collective.
+  void validate_if_missing(std::int64_t step);
   // A hand-off through the disk. save() puts the state, which is the one after `step`, into a
   // checkpoint. It returns false on all ranks when that failed. load() gives the units of `state`,
   // which have memory, their values from the checkpoint. It throws Error on this rank alone. Both
@@ -89,6 +93,7 @@ class Training {
   void fill(CheckpointReader* checkpoint);
   void make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged);
   void clear_up(int first, int end);
+  bool validation_is_due(std::int64_t step) const;
   void validate(std::int64_t step);
   RankSum ranks();
   void settle();

@@ -199,11 +199,13 @@ class Worker {
   // After the commit of a recovery. Before it no line may be dropped: should the attempt fail, the next one may go on
   // from a later step than this one, and nobody would make the lines between them again.
   void go_on_with_metrics() {
-    if (world_.rank() != 0) return;
-    training_->open_metrics(done_);
-    // The state after a step may be there though whoever would have recorded the step died before.
-    if (last_.step == done_)
-      training_->record_missing(last_.step, last_.loss, last_.gradient_norm, last_.learning_rate);
+    if (world_.rank() == 0) {
+      training_->open_metrics(done_);
+      // The state after a step may be there though whoever would have recorded the step died before.
+      if (last_.step == done_)
+        training_->record_missing(last_.step, last_.loss, last_.gradient_norm, last_.learning_rate);
+    }
+    training_->validate_if_missing(done_);
   }
 
   // Where a recovery goes on from. Checkpoints are not looked at before all ranks read them.

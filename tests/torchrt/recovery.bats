@@ -123,6 +123,20 @@ array.array("H", [300] * 100000).tofile(open("foreign.bin", "wb"))'
   [ "$(steps_done)" -ge 10 ]
 }
 
+# A validation takes two seconds or more here, and the loss comes half a second after its step was told.
+@test "a validation in which ranks die is made by the next generation, also after the last step" {
+  script "$(two)" 10 "$(two)" '{"kill": [1], "at_ms": 500}' 20 "$(two)" '{"kill": [0], "at_ms": 500}' > script.json
+  STEPS=20 play --set device.gflops=2 --set data.validation=text --set data.validate_every=10 --set data.validation_samples=320
+  acts 'len(acts) == 2 and [(act["from"], act["step"]) for act in acts] == [("generation", 10), ("generation", 20)]'
+  python3 - << 'PY'
+import json
+lines = [json.loads(line) for line in open("elastic.jsonl")]
+assert [line["step"] for line in lines if "loss" in line] == list(range(1, 21)), lines
+told = [(line["step"], line["generation"]) for line in lines if "validation_loss" in line]
+assert told == [(10, 1), (20, 2)], told
+PY
+}
+
 @test "snapshots on another node: without replicas a lost node costs at most so many steps" {
   script "$(plan 4:2@a/0 4:2@b/0)" 25 "$(two)" '{"lose": ["b"]}' 50 "$(plan 8:2@a/0)" '{"kill": [1], "torn": true}' > script.json
   play --set recovery.snapshot_steps=10

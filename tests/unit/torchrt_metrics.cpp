@@ -101,6 +101,19 @@ TEST_CASE("a step that its generation did not live to record is recorded by the 
   for (const char* unknown : {"seconds", "tokens_per_second", "mfu"}) CHECK(line.at(unknown).is_null());
 }
 
+TEST_CASE("whether the file has the validation after a step is known by its lines, and without a file not at all") {
+  const TestFolder folder;
+  const Config config = metrics_config(folder / "m");
+  Metrics(config, {0, 1, "p", 4, 1e9}, 0).record({1, 5, 1, 1, 1});
+  Metrics(config, {0, 1, "p", 4, 1e9}, std::nullopt).record_validation(2, 5.25, 0.1);
+  std::ofstream(config.metrics.path, std::ios::app) << "{\"validation_loss\": 5}\n{\"step\": 3, \"validation_lo";
+  const Metrics next(config, {1, 1, "p", 4, 1e9}, std::nullopt);
+  CHECK_FALSE(next.has_validation(1));
+  CHECK(next.has_validation(2));
+  CHECK_FALSE(next.has_validation(3));
+  CHECK_FALSE(Metrics(metrics_config(""), {1, 1, "p", 4, 1e9}, 2).has_validation(2));
+}
+
 TEST_CASE("a metrics file on a full disk does not end a training") {
   std::string said;
   const Config config = metrics_config("/dev/full");
