@@ -7,7 +7,8 @@
 //   "in_place": true, "lists": CSV}], "accuracy": "bitwise" | "relaxed"}
 //
 // An act starts a generation with its plan once STEP is done. The keys of an act:
-//   "abort"      drops the new generation in that state; the old one trains on. "starved": at the
+//   "abort"      drops the new generation in that state; the old one trains on. An attempt to recover can be dropped
+//                once it is "ready", and the act after it is the next attempt. "starved": at the
 //                boundary the old ranks can open no more files and must report that they stay. "stays": something
 //                else lets them report that. "fails": a rank of the new generation says that it failed. What is
 //                reported is in the summary.
@@ -20,6 +21,8 @@
 //   "dies"       ranks of the old generation end by themselves after the step; the new one recovers.
 //   "torn"       the first killed rank dies while it changes a unit's state.
 //   "at_ms"      the loss comes this many ms after the step, whatever the ranks are doing.
+//   "silent"     beside the nodes' vaults is one that does not answer. The summary has how many states of units the
+//                vaults hold in the end that the lost generation trained on ("state_left").
 //   "at_commit"  the loss comes when the generation before has become the job, before its ranks
 //                are told so.
 //   "early"      for so many seconds the new generation may send state while the old one trains.
@@ -49,7 +52,7 @@ struct Act {
   int at_ms = -1, late_ms = 0;
   double early = 0;
   std::string lists;
-  bool at_commit = false, restart = false, serial = false, dies = false, in_place = false;
+  bool at_commit = false, restart = false, serial = false, dies = false, in_place = false, silent = false;
   bool recovers() const { return !kill.empty() || !stop.empty() || !lose.empty() || dies; }
 };
 
@@ -70,7 +73,8 @@ inline Act act_of(const Json& act) {
           act.value("restart", false),
           act.value("serial", false),
           act.value("dies", false),
-          act.value("in_place", false)};
+          act.value("in_place", false),
+          act.value("silent", false)};
 }
 
 }  // namespace espalier::test

@@ -29,6 +29,7 @@
 #include "planner/wire/capabilities.hpp"
 #include "planner/wire/handshake.hpp"
 #include "planner/wire/links_field.hpp"
+#include "planner/wire/packet_socket.hpp"
 #include "planner/wire/progress_field.hpp"
 #include "planner/wire/server.hpp"
 #include "planner/wire/switch_lists.hpp"
@@ -36,6 +37,7 @@
 #include "tests/torchrt/play_script.hpp"
 #include "tests/torchrt/process_marks.hpp"
 #include "torchrt/handoff/state_address.hpp"
+#include "torchrt/recovery/vault_client.hpp"
 
 namespace {
 
@@ -356,7 +358,19 @@ class Director {
 
   void recover() {
     if (acts_[next_act_].stop.empty()) kill_generation(current_);
+    silent_.reset();
+    if (acts_[next_act_].silent) silent_ = listen_packets(vault_base() + "-silent");  // nobody accepts there
     start(next_, ++last_number_, acts_[next_act_].plan);
+  }
+
+  // How many states of units the vaults hold that the lost generation trained on.
+  int state_left() const {
+    int count = 0;
+    for (const auto& [node, vault] : vaults_)
+      for (const VaultItem& item :
+           torchrt::take_inventory(launcher::vault_name(vault_base(), node), current_.number, next_.number))
+        if (item.slot == kVaultState) ++count;
+    return count;
   }
 
   // Checks profiles as the launcher does.
@@ -386,6 +400,7 @@ class Director {
 
   void on_next_ready() {
     ready_ms_ = milliseconds_since(started_);
+    if (recovering_ && acts_[next_act_].abort == "ready") return try_again();
     if (recovering_) return tell(next_, Load{-1});
     if (acts_[next_act_].restart) return on_loaded();
     if (acts_[next_act_].abort == "ready") return give_up(false);
@@ -518,6 +533,7 @@ class Director {
     summary_["acts"].push_back({{"generation", next_.number},
                                 {"step", step},
                                 {"from", from},
+                                {"state_left", acts_[next_act_].silent ? state_left() : -1},
                                 {"living", living},
                                 {"lost_ms", milliseconds_since(lost_at_)},
                                 {"ready_ms", ready_ms_},
@@ -540,6 +556,14 @@ class Director {
   void failed(const Failed& failed) {
     give_up(false);
     summary_["acts"].back().update({{"message", failed.message}, {"memory", failed.memory}, {"peer", failed.peer}});
+  }
+
+  // The attempt to recover is dropped.
+  void try_again() {
+    const int left = state_left();
+    give_up(false);
+    summary_["acts"].back()["state_left"] = left;
+    recover();
   }
 
   // The old generation must train on as if nothing had happened.
@@ -578,6 +602,7 @@ class Director {
   DirectorGpus gpus_;
   Accuracy accuracy_ = Accuracy::bitwise;
   std::map<std::string, std::unique_ptr<launcher::Vault>> vaults_;  // by node name, as in plans
+  Descriptor silent_;  // where a vault seems to listen that does not answer
   Watch recovery_, late_;
   std::int64_t boundary_ = 0;
   Clock::time_point started_, stepped_, switch_sent_, stood_, lost_at_;

@@ -34,9 +34,18 @@ Recovery::Recovery(RankState& state, World& world, Device& device, const std::ve
   }
   choose(remains, tell);
   // All ranks have made the same choice: nobody needs what the GPUs still hold.
-  if (choice_.origin != Origin::generation && device.kind() != DeviceKind::cpu)
+  if (choice_.origin != Origin::generation && device.kind() != DeviceKind::cpu && !may_be_completed(!silent.empty()))
     for (const Survivors& found : survivors_) found.discard_state(tell);
   if (world.rank() == 0) set_aside(state.config().checkpoint.directory, damaged_, tell);
+}
+
+// A vault that does not answer now may answer the next attempt, and what it keeps may complete what the others keep. So
+// the first attempt after a loss lets nothing go: it may yet fail. Where it fails for want of the memory that this
+// takes, the attempt after it lets all go. Collective.
+bool Recovery::may_be_completed(bool silent) {
+  if (world_.minimum(silent ? 0 : 1) == 1) return false;
+  const LostGeneration& lost = survivors_.front().lost();
+  return lost.asker == lost.generation + 1;
 }
 
 // Whether the newest checkpoint is good is looked at only where copies in memory could serve in its place: to read it

@@ -32,6 +32,9 @@ class Recovery {
 
  private:
   void choose(const std::vector<Remains>& remains, const std::function<void(const std::string&)>& tell);
+  // Whether the state that is left, though it is not whole, is kept for the next attempt. `silent`: this rank asked a
+  // vault that did not answer.
+  bool may_be_completed(bool silent);
   std::unique_ptr<Allocation> map(const MemoryId& memory) const;
   const Survivors& source() const { return survivors_[choice_.generation]; }
 

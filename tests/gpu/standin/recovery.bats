@@ -60,6 +60,13 @@ replicas() { plan 8:1@a/0,1@b/0; }
   losses_as_alone
   acts 'acts[0]["from"] == "snapshot" and acts[0]["step"] >= 5'
 }
+@test "while a vault does not answer, the state that the others hold stays for the next attempt, and for that one only" {
+  script "$(plan 4:2@a/0 4:2@b/0)" 3 "$(two)" '{"lose": ["b"], "silent": true, "abort": "ready"}' 3 "$(two)" '{"silent": true}' \
+    > script.json
+  play
+  losses_as_alone
+  acts 'acts[0]["state_left"] > 0 and acts[1]["state_left"] == 0 and acts[1]["from"] == "start"'
+}
 @test "a GPU's memory that the driver gave up with its last process: the snapshot is next, and what to do is said" {
   export STANDIN_PERSISTENCE=0
   script "$(two)" 12 "$(two)" '{"kill": [0, 1]}' > script.json
