@@ -1,6 +1,8 @@
 #include "torchrt/executor.hpp"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <climits>
 #include <cmath>
 
@@ -144,16 +146,44 @@ void Executor::rehearse(const Data& data) {
   micro_batches_ = engine_.layout.micro_batches;
 }
 
-double Executor::evaluate(const Data& data, int samples, const std::function<void()>& after_batch) {
+// Asks the ranks between the batches of a validation. A pipeline runs empty whenever they agree, so it is not done
+// after each batch; rank 0's clock decides for all how many batches come next.
+class Executor::Interruption {
+ public:
+  Interruption(World& world, const std::function<bool()>& stop) : world_(world), stop_(stop) {}
+
+  bool after_batch() {
+    if (!stop_ || ++batches_ < next_) return false;
+    const std::chrono::duration<double> took = Pace::Clock::now() - since_;
+    std::array<double, 2> values = {stop_() ? 1.0 : 0.0, world_.rank() == 0 ? took.count() : 0.0};
+    world_.sum(values);
+    constexpr double kSeconds = 1, kMost = 1000;
+    next_ = static_cast<int>(std::clamp(batches_ * kSeconds / std::max(values[1], 1e-9), 1.0, kMost));
+    batches_ = 0;
+    since_ = Pace::Clock::now();
+    return values[0] > 0;
+  }
+
+ private:
+  World& world_;
+  const std::function<bool()>& stop_;
+  Pace::Clock::time_point since_ = Pace::Clock::now();
+  int batches_ = 0, next_ = 1;
+};
+
+std::optional<double> Executor::evaluate(const Data& data, int samples, const std::function<void()>& after_batch,
+                                         const std::function<bool()>& stop) {
   const int batch = engine_.config.training.global_batch;
   ESPALIER_INVARIANT(samples > 0 && samples % batch == 0);
   const Unobserved unobserved(*this);
+  Interruption interruption(engine_.world, stop);
   double sum = 0;
   for (int first = 0; first < samples; first += batch) {
     engine_.compute.begin_evaluation();
     execute(forward_ops_, data, static_cast<std::uint64_t>(first));
     sum += engine_.compute.loss_sum();
     if (after_batch) after_batch();
+    if (first + batch < samples && interruption.after_batch()) return std::nullopt;
   }
   engine_.world.sum({&sum, 1});
   return sum / (kLossUnit * samples * engine_.config.model.sequence);

@@ -82,8 +82,10 @@ class Executor {
   // are warm. The state is untouched.
   void rehearse(const Data& data);
   // Mean loss over the tokens of the first `samples` samples of `data`, forward only. `samples` is
-  // a multiple of the global batch. `after_batch` is called after each global batch.
-  double evaluate(const Data& data, int samples, const std::function<void()>& after_batch = {});
+  // a multiple of the global batch. `after_batch` is called after each global batch. `stop`: about once a second,
+  // between two batches, all ranks ask whether to stop. One that says yes is enough; then all get no loss.
+  std::optional<double> evaluate(const Data& data, int samples, const std::function<void()>& after_batch = {},
+                                 const std::function<bool()>& stop = {});
   // `marks` is told when the state changes; null: nothing is told.
   void mark(Marks* marks) { marks_ = marks; }
   // Called between operations, for work beside training that needs this thread.
@@ -101,6 +103,7 @@ class Executor {
     Buffer buffer;
     std::unique_ptr<Pending> arrival;  // null: the rows are this rank's own
   };
+  class Interruption;
   void execute(const std::vector<Op>& ops, const Data& data, std::uint64_t first_sample);
   void execute(const Op& op, const Data& data, std::uint64_t first_sample);
   void go_on_beside();

@@ -107,7 +107,7 @@ void train(const Config& config, World& world, Run& run, bool checksum) {
   for (std::int64_t step = run.done + 1; step <= config.training.steps; ++step) {
     run.training->step(
         step, [] { return false; }, [] { return true; });
-    run.training->after_step(step);
+    run.training->after_step(step, {});
   }
   run.training->finish();
   if (!checksum) return;

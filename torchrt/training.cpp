@@ -200,21 +200,22 @@ bool Training::validation_is_due(std::int64_t step) const {
   return every > 0 && step > 0 && (step % every == 0 || step == config_.training.steps);
 }
 
-void Training::after_step(std::int64_t step) {
-  if (validation_is_due(step)) validate(step);
+bool Training::after_step(std::int64_t step, const std::function<bool()>& stop) {
+  return !validation_is_due(step) || validate(step, stop);
 }
 
 // Only rank 0 has the file.
-void Training::validate_if_missing(std::int64_t step) {
-  if (!validation_is_due(step)) return;
+bool Training::validate_if_missing(std::int64_t step, const std::function<bool()>& stop) {
+  if (!validation_is_due(step)) return true;
   const bool there = metrics_ && metrics_->has_validation(step);
-  if (world_.minimum(there ? 0 : 1) == 1) validate(step);
+  return world_.minimum(there ? 0 : 1) == 0 || validate(step, stop);
 }
 
-void Training::validate(std::int64_t step) {
+bool Training::validate(std::int64_t step, const std::function<bool()>& stop) {
   const Clock::time_point begin = Clock::now();
-  const double loss = state_.executor().evaluate(*validation_, config_.data.validation_samples, progress_);
-  if (metrics_) metrics_->record_validation(step, loss, seconds_since(begin));
+  const auto loss = state_.executor().evaluate(*validation_, config_.data.validation_samples, progress_, stop);
+  if (loss && metrics_) metrics_->record_validation(step, *loss, seconds_since(begin));
+  return loss.has_value();
 }
 
 CheckpointVote Training::sum(const CheckpointVote& vote) {

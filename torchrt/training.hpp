@@ -70,12 +70,12 @@ class Training {
   // `kept` gives Vote::kept.
   StepReport step(std::int64_t step, const std::function<bool()>& stop, const std::function<bool()>& kept);
   // What is due after `step`, once step() has returned and the step has been told to the launcher: a validation, which
-  // may take longer than a step may. Collective.
-  void after_step(std::int64_t step);
-  // After a recovery, which goes on from the state after `step`: makes the validation that is due after it, if
-  // open_metrics() has found a file without it. Ranks that die in a validation leave that state behind, so nobody does
-  // the step again. Collective.
-  void validate_if_missing(std::int64_t step);
+  // may take longer than a step may. `stop`: as Executor::evaluate's. False: it was stopped, and is still due.
+  // Collective.
+  bool after_step(std::int64_t step, const std::function<bool()>& stop);
+  // After a recovery, which goes on from the state after `step`: as after_step(), if open_metrics() has found a file
+  // without that validation. Ranks that die in a validation leave that state behind, so nobody does the step again.
+  bool validate_if_missing(std::int64_t step, const std::function<bool()>& stop);
   // A hand-off through the disk. save() puts the state, which is the one after `step`, into a
   // checkpoint. It returns false on all ranks when that failed. load() gives the units of `state`,
   // which have memory, their values from the checkpoint. It throws Error on this rank alone. Both
@@ -94,7 +94,7 @@ class Training {
   void make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged);
   void clear_up(int first, int end);
   bool validation_is_due(std::int64_t step) const;
-  void validate(std::int64_t step);
+  bool validate(std::int64_t step, const std::function<bool()>& stop);
   RankSum ranks();
   void settle();
   void copy_state(Snapshot& snapshot);

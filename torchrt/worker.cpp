@@ -66,14 +66,15 @@ class Worker {
     take_part();
     prepare();
     serve();
-    session_.ready(wire::Ready{gpu_islands()});
+    session_.ready(wire::Ready{gpu_islands(), device_->kind() == DeviceKind::cpu && config_.device.jobs_reach});
     const std::int64_t done = source_ ? load() : done_;
     session_.committed();
     if (arrival_) arrival_->release(*server_);
     arrival_.reset();
-    if (recovery_) go_on_with_metrics();
+    const bool recovered = recovery_.has_value();
+    if (recovered) go_on_with_metrics();
     recovery_.reset();
-    train(done + 1);
+    train(done, recovered);
     training_->finish();
     session_.done(config_.training.steps);
   }
@@ -205,7 +206,6 @@ class Worker {
       if (last_.step == done_)
         training_->record_missing(last_.step, last_.loss, last_.gradient_norm, last_.learning_rate);
     }
-    training_->validate_if_missing(done_);
   }
 
   // Where a recovery goes on from. Checkpoints are not looked at before all ranks read them.
@@ -293,7 +293,8 @@ class Worker {
     state_->executor().before_change([this] { snapshots_->before_change(); });
   }
 
-  void train(std::int64_t first) {
+  // `done`: what this generation begins with is the state after that step.
+  void train(std::int64_t done, bool recovered) {
     equip();
     const double tokens = static_cast<double>(config_.training.global_batch) * config_.model.sequence;
     const auto switch_requested = [this] {
@@ -301,8 +302,16 @@ class Worker {
       if (session_.take_checkpoint()) training_->ask_checkpoint();
       return wanted;
     };
+    // Asked in validations.
+    const std::function<bool()> stop = [&] {
+      tell_notice();
+      return switch_requested();
+    };
+    if (source_)
+      stand_while(recovered ? !training_->validate_if_missing(done, stop) : !training_->after_step(done, stop), done,
+                  stop);
     const auto kept = [this] { return keeping_->keeps() && (!snapshots_ || snapshots_->complete()); };
-    for (std::int64_t step = first; step <= config_.training.steps; ++step) {
+    for (std::int64_t step = done + 1; step <= config_.training.steps; ++step) {
       server_->mark(-1);
       const StepReport report = training_->step(step, switch_requested, kept);
       server_->mark(step);
@@ -312,14 +321,27 @@ class Worker {
         session_.step({step, report.outcome.loss, report.seconds, tokens / report.seconds, report.outcome.kept});
       if (report.profile)
         session_.profile(wire::with_links(wire::to_frame(wire::Profiled{*report.profile}), training_->links()));
-      // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.
-      if (take_notice() && environment_.extension != 0) session_.notice(environment_.extension);
-      training_->after_step(step);
+      tell_notice();
       // At the very end there is nothing left to hand over: `done` answers the request.
-      if (report.outcome.switch_agreed && step < config_.training.steps) {
-        stand(step);
-        if (snapshots_) snapshots_->boundary(step);
-      }
+      const bool last = step == config_.training.steps;
+      const bool wanted = report.outcome.switch_agreed && !last;
+      stand_while(wanted || !training_->after_step(step, last ? nullptr : stop), step, stop);
+    }
+  }
+
+  // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.
+  void tell_notice() {
+    if (take_notice() && environment_.extension != 0) session_.notice(environment_.extension);
+  }
+
+  // Stands at the boundary after `step` for as long as somebody asks for it. A validation that is due after that step
+  // is made afterwards, by those who go on: a queued job does not wait for it.
+  void stand_while(bool wanted, std::int64_t step, const std::function<bool()>& stop) {
+    while (wanted) {
+      if (snapshots_) snapshots_->before_change();
+      stand(step);
+      if (snapshots_) snapshots_->boundary(step);
+      wanted = !training_->after_step(step, stop);
     }
   }
 

@@ -53,6 +53,42 @@ four() { plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1; }
   acts 'acts[0]["bytes_sent"] == acts[2]["bytes_sent"] > 0'
 }
 
+# The validation after step 10 lasts longer than the next generation's start; where the start is slow, once more with a
+# longer one.
+@test "a switch waits for no validation: the next generation makes it" {
+  local samples
+  for samples in 1280 7680; do
+    rm -f elastic.jsonl
+    abort_script "$(two)" 10 "$(four)" - > script.json
+    STEPS=12 play --set device.gflops=2 --set data.validation=text --set data.validate_every=10 --set "data.validation_samples=$samples"
+    ! acts 'acts[0]["step"] == 10' || break
+  done
+  acts 'acts[0]["step"] == 10'
+  python3 - << 'PY'
+import json
+lines = [json.loads(line) for line in open("elastic.jsonl")]
+assert [line["step"] for line in lines if "loss" in line] == list(range(1, 13)), lines
+assert [(line["step"], line["generation"]) for line in lines if "validation_loss" in line] == [(10, 1), (12, 1)], lines
+PY
+}
+
+@test "a change that is given up leaves the validation that it stopped to those who go on" {
+  local samples
+  for samples in 1280 7680; do
+    rm -f elastic.jsonl
+    abort_script "$(two)" 10 "$(four)" switched > script.json
+    STEPS=12 play --set device.gflops=2 --set data.validation=text --set data.validate_every=10 --set "data.validation_samples=$samples"
+    ! acts 'acts[0]["step"] == 10' || break
+  done
+  acts 'acts[0]["step"] == 10 and acts[0]["aborted"] == "switched"'
+  python3 - << 'PY'
+import json
+lines = [json.loads(line) for line in open("elastic.jsonl")]
+assert [line["step"] for line in lines if "loss" in line] == list(range(1, 13)), lines
+assert [(line["step"], line["generation"]) for line in lines if "validation_loss" in line] == [(10, 0), (12, 0)], lines
+PY
+}
+
 @test "growing on the node moves nothing" {
   abort_script "$(two)" 5 "$(plan 3:2@a/0 2:2@a/1 1:2@a/2 2:2@a/3)" - > script.json
   play
