@@ -13,6 +13,8 @@ std::string explain(const Arguments& arguments, const wire::Config& config) {
   if (reply.at("obstacles").empty()) text += "Nothing but the planner's choice keeps it from growing.\n";
   else text += "It does not grow now because:\n";
   for (const Json& reason : reply.at("obstacles")) text += "   " + reason.get<std::string>() + "\n";
+  if (const std::string objective = reply.value("objective", ""); !objective.empty())
+    text += "Objective " + objective + "\n";
   text += reply.at("decisions").empty() ? "No decision has been taken about it.\n" : "\nDecisions, newest first:\n";
   for (const Json& decision : reply.at("decisions")) {
     text += format(decision_record(decision), arguments.one_line);

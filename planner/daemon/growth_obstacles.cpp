@@ -88,11 +88,19 @@ std::vector<std::string> growth_obstacles(const JobView& live, const std::map<Jo
   if (!avoided.empty())
     list.push_back("a growth onto " + fold_hosts(avoided) +
                    " made its steps slower; it gets no GPUs there for up to an hour");
+  if (!live.slow.empty())
+    list.push_back(
+        fold_hosts(live.slow) +
+        ": jobs of its user measured there that GPUs are slower than their like; it gets no GPUs there for up "
+        "to an hour");
+  if (!live.behind_slow_links.empty())
+    list.push_back(fold_hosts(live.behind_slow_links) +
+                   ": jobs of its user measured links there that are slower than their like; it gets no GPUs there for "
+                   "up to an hour");
   if (live.grow_not_before > now)
     list.push_back("its last growth made its steps slower and was taken back; it may grow again in " +
                    std::to_string(std::lround(std::ceil(live.grow_not_before - now))) + " s");
   if (weighed != nullptr) list.push_back(sentence(*weighed));
-  if (weighed != nullptr && weighed->standing) list.push_back("objective " + describe(*weighed->standing));
   if (slurm == nullptr) {
     list.push_back("Slurm has not answered yet");
     return list;

@@ -4,6 +4,7 @@
 
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
+#include "planner/daemon/planning_input.hpp"
 
 namespace espalier {
 namespace {
@@ -60,7 +61,10 @@ std::shared_ptr<const PlannerView> Planner::view() {
   auto view = std::make_shared<PlannerView>();
   view->jobs.reserve(jobs_.size());
   for (const auto& [id, live] : jobs_) {
-    view->jobs.push_back(std::make_shared<const JobView>(view_of(live)));
+    auto one = std::make_shared<JobView>(view_of(live));
+    for (const auto& [node, share] : slow_nodes_.of(live.job.uid, begin)) one->slow.push_back(node);
+    one->behind_slow_links = slow_links_.closed_to(live.job.uid, held_nodes(live.job), begin);
+    view->jobs.push_back(std::move(one));
     if (live.open) view->promised.emplace(id, promise_of(live));
   }
   view->slow = slow_nodes_.all(begin);

@@ -31,6 +31,9 @@ struct JobView {
   double not_before = 0;
   std::map<std::string, double> avoided;  // as LiveJob has them
   double grow_not_before = 0;
+  // Nodes that jobs of its user have found to be slow, and those behind links that they have found to be slow: it grows
+  // onto none of them. Set by Planner::view() alone.
+  std::vector<std::string> slow, behind_slow_links;
   std::vector<std::string> types;
   int plans_measured = 0;    // on the GPUs that it has
   bool trials_over = false;  // it tries no other plan on these GPUs

@@ -131,6 +131,13 @@ ElasticJob with_unfit(ElasticJob job) {
   return job;
 }
 
+std::set<std::string> held_nodes(const ElasticJob& job) {
+  std::set<std::string> held;
+  for (const auto* holdings : {&job.anchor, &job.extensions})
+    for (const Holding& one : *holdings) held.insert(one.node);
+  return held;
+}
+
 std::string kept_type(const ElasticJob& job, const ClusterView& cluster) {
   return keeps_gpu_type(job) ? gpu_type_of(job, cluster) : "";
 }
@@ -146,10 +153,7 @@ NodeNames OpenNodes::closed_to(const LiveJob& live, const ElasticJob& job, const
   if (findings_.unfit != nullptr)
     for (const std::string& node : findings_.unfit->of(live.job.uid, job.id, slurm_.time)) more.push_back(node);
   if (findings_.links != nullptr) {
-    std::set<std::string> held;
-    for (const auto* holdings : {&job.anchor, &job.extensions})
-      for (const Holding& one : *holdings) held.insert(one.node);
-    for (std::string& node : findings_.links->closed_to(live.job.uid, held, slurm_.time))
+    for (std::string& node : findings_.links->closed_to(live.job.uid, held_nodes(job), slurm_.time))
       more.push_back(std::move(node));
   }
   for (const auto& [node, until] : live.avoided)

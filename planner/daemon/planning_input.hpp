@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "planner/core/scheduler.hpp"
@@ -69,6 +70,9 @@ int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::st
 
 // The most GPUs that the job may have: its own limit, and its present GPUs with what [share] leaves to its account.
 int most_by_account(const ElasticJob& confirmed, const AccountLimits& limits, const SlurmJob& anchor);
+
+// The nodes on which the job has GPUs.
+std::set<std::string> held_nodes(const ElasticJob& job);
 
 // The only GPU type that extensions of `job` may have; empty: any (schedule/gpu_type.hpp).
 std::string kept_type(const ElasticJob& job, const ClusterView& cluster);

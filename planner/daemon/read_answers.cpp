@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/search_phase.hpp"
 #include "planner/daemon/answers_json.hpp"
@@ -40,7 +41,7 @@ Json ReadAnswers::described(JobId id, const Asked& asked) {
     if (!asked.viewer.sees(live->job.uid)) throw none;
     json = describe_job(live->job, live->connected, false);
     if (live->movable) json["bases"] = live->bases;
-    if (asked.view.settings->plan_trials > 0)
+    if (asked.view.settings->plan_trials > 0 && !live->job.parallel.first && !data_parallel_only(live->job))
       json["plan_trials"] = {{"measured", live->plans_measured}, {"over", live->trials_over}};
   } else {
     const auto stored = store_.job(id);
@@ -94,6 +95,8 @@ std::string ReadAnswers::explain(const Asked& asked) {
   json["obstacles"] = live == nullptr ? std::vector<std::string>{"it does not run"}
                                       : growth_obstacles(*live, view.promised, view.slurm.get(), view.weighed_job(id),
                                                          *view.settings, clock_seconds());
+  if (const Weighed* weighed = live == nullptr ? nullptr : view.weighed_job(id); weighed && weighed->standing)
+    json["objective"] = describe(*weighed->standing);
   Json list = Json::array();
   DecisionQuery latest;
   latest.job = id;

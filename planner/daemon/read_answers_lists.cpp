@@ -93,7 +93,12 @@ std::string ReadAnswers::jobs(const Asked& asked) {
     const JobView& live = **at;
     if (!viewer.sees(live.job.uid)) continue;
     if (list.size() > kPage) return std::move(list).end(live.job.id);
-    Json entry = describe_job(live.job, live.connected, false);
+    const auto describe = [&](const ElasticJob& job) {
+      Json one = describe_job(job, live.connected, false);
+      if (live.movable) one["bases"] = live.bases;
+      return one;
+    };
+    Json entry = describe(live.job);
     std::string text = text_of(entry);
     if (text.size() > kMostEntry) {
       ElasticJob less = live.job;
@@ -102,7 +107,7 @@ std::string ReadAnswers::jobs(const Asked& asked) {
       for (auto* list_of : {&less.anchor, &less.extensions}) list_of->clear();
       less.unfit.clear();
       const Json gpus = entry["gpus"];
-      entry = describe_job(less, live.connected, false);
+      entry = describe(less);
       entry["gpus"] = gpus;
       entry["shortened"] = true;
       text = text_of(entry);

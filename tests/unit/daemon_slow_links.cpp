@@ -180,4 +180,8 @@ TEST_CASE("a job's profile tells its looks; the node is named, and no other job 
   CHECK_FALSE(kept.empty());
   CHECK_FALSE(kept.contains("n3"));
   CHECK(nodes_of_growth(daemon, 12, 1001, "n4").contains("n3"));
+  REQUIRE(daemon.until([&] { return daemon.planner->view()->job(12) != nullptr; }));
+  const auto view = daemon.planner->view();
+  CHECK(view->job(11)->behind_slow_links == Names{"n3"});
+  CHECK(view->job(12)->behind_slow_links.empty());
 }

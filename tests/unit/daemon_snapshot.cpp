@@ -332,6 +332,26 @@ TEST_CASE("what the scheduler thought of a job is among the reasons why it does 
   CHECK(reasons(&weighed) == std::vector<std::string>{"there are no idle GPUs for it"});
 }
 
+TEST_CASE("nodes that jobs of the same user found slow are among the reasons, and the objective is not") {
+  LiveJob live;
+  live.job = job(10, "n1", {0});
+  live.link = std::make_shared<TestLink>(1000);
+  SlurmSnapshot slurm;
+  slurm.cluster.nodes = {node("n1", 4)};
+  JobView view = view_of(live);
+  view.slow = {"n2", "n3"};
+  view.behind_slow_links = {"n5"};
+  Weighed weighed{10, 0, 0, 0.75, "there are no idle GPUs for it"};
+  weighed.standing.emplace();
+  CHECK(
+      growth_obstacles(view, {}, &slurm, &weighed, {}, 0) ==
+      std::vector<std::string>{"n[2-3]: jobs of its user measured there that GPUs are slower than their like; it gets "
+                               "no GPUs there for up to an hour",
+                               "n5: jobs of its user measured links there that are slower than their like; it gets no "
+                               "GPUs there for up to an hour",
+                               "there are no idle GPUs for it"});
+}
+
 TEST_CASE("a job whose model is not known, and that sends no profile, is told so") {
   LiveJob live;
   live.job = job(10, "n1", {0});
