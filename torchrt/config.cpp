@@ -155,6 +155,7 @@ void read_device(TomlSection section, DeviceConfig& device) {
   section.read("times", times);
   if (!times.empty() && device.gflops > 0) section.fail("times", "replaces device.gflops; remove one of them");
   if (!times.empty()) device.times = std::make_shared<const DeviceTimes>(times);
+  section.read("jobs_reach", device.jobs_reach);
   section.finish();
 }
 

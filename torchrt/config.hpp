@@ -90,6 +90,7 @@ struct ParallelConfig {
 struct DeviceConfig {
   double gflops = 0;  // 0: full speed
   std::shared_ptr<const DeviceTimes> times;
+  bool jobs_reach = true;  // as wire::Ready says it
   bool imitated() const { return gflops > 0 || times; }
   UnitTimes times_of(const ModelConfig& model, int unit, int tp, int samples) const {
     return times ? times->of(model, unit, tp, samples) : unit_times(model, unit, tp, samples, 1e9 * gflops);

@@ -46,6 +46,7 @@ ElasticJob Launcher::state() const {
   auto part = job.anchor;
   part.insert(part.end(), job.extensions.begin(), job.extensions.end());
   job.gpu_islands = training_.reach.of_part(holding_.gpus.all(true), part);
+  job.jobs_reach = training_.reach.jobs_reach();
   return job;
 }
 

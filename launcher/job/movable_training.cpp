@@ -48,7 +48,7 @@ void MovableTraining::take_over(const std::vector<Holding>& holdings, const std:
   }
   rooms_.rank_servers.start();
   rooms_.generation_zero.skip();
-  rooms_.reach.take_over(left->gpu_islands);
+  rooms_.reach.take_over(left->gpu_islands, left->jobs_reach);
   rooms_.generations.take_over(left->last_generation + kUntold, *left->source);
   std::vector<GpusOfPlan> plans{GpusOfPlan(left->source->plan)};
   for (const auto& earlier : left->source->earlier) plans.emplace_back(earlier.plan);
@@ -131,6 +131,7 @@ void MovableTraining::tell_keepers() {
   now.accuracy = context.accuracy;
   now.last_generation = rooms_.generations.last_number();
   now.gpu_islands = rooms_.reach.all();
+  now.jobs_reach = rooms_.reach.jobs_reach();
   if (callbacks_.phase() != JobPhase::launching)
     now.source = wire::Assign::Source{rooms_.generations.number(), rooms_.generations.plan(), true, 0,
                                       rooms_.generations.earlier().list()};

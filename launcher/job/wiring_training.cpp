@@ -36,9 +36,7 @@ Generations::Callbacks Launcher::of_generations() {
     return holding_.rank_servers.run(wanted, std::move(callbacks));
   };
   on.hello = [this](const wire::Hello& hello, bool of_current) { training_.program.hello(hello, of_current); };
-  on.islands = [this](const ServerId& server, const std::vector<int>& islands) {
-    training_.reach.heard(server, islands);
-  };
+  on.heard_ready = [this](const ServerId& server, const wire::Ready& ready) { training_.reach.heard(server, ready); };
   on.reach = [this](const std::vector<Holding>& holdings) { return training_.reach.of(holdings); };
   on.step = [this](const wire::Step& step) { stepped(step); };
   on.progressed = [this] { training_.steps.progressed(); };

@@ -45,8 +45,8 @@ std::unique_ptr<World> Generations::make(int number, const Plan& plan, bool firs
   on.hello = [this](const wire::Hello& hello) {
     callbacks_.hello(hello, current_ && hello.generation == current_->generation());
   };
-  on.islands = [this, servers = servers_of(request)](int rank, const std::vector<int>& islands) {
-    if (callbacks_.islands) callbacks_.islands(servers.at(static_cast<std::size_t>(rank)), islands);
+  on.heard_ready = [this, servers = servers_of(request)](int rank, const wire::Ready& ready) {
+    if (callbacks_.heard_ready) callbacks_.heard_ready(servers.at(static_cast<std::size_t>(rank)), ready);
   };
   on.step = [this, is_current](const wire::Step& step) {
     if (is_current()) callbacks_.step(step);

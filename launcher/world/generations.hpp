@@ -22,8 +22,8 @@ class Generations {
     std::function<std::vector<Holding>()> holdings;            // of the job, also those just acquired
     std::function<std::vector<std::string>(int)> environment;  // of a generation's ranks
     World::StartRanks run;
-    // What ranks say of the GPUs that they see, where not all reach each other; and what is known of these.
-    std::function<void(const ServerId&, const std::vector<int>&)> islands;
+    // What ranks say of what they reach, and what is known of that.
+    std::function<void(const ServerId&, const wire::Ready&)> heard_ready;
     std::function<wire::GpuIslands(const std::vector<Holding>&)> reach;
     // As WorldCallbacks.
     std::function<void(const wire::Hello&, bool of_current)> hello;

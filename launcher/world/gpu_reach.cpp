@@ -7,9 +7,11 @@
 
 namespace espalier::launcher {
 
-void GpuReach::heard(const ServerId& server, const std::vector<int>& islands) {
-  if (islands.empty()) islands_.erase(islands_key(server));  // all reach each other, whatever was said before
-  else islands_[islands_key(server)] = islands;
+void GpuReach::heard(const ServerId& server, const wire::Ready& ready) {
+  jobs_reach_ = ready.jobs_reach;
+  // Where none are named all reach each other, whatever was said before.
+  if (ready.gpu_islands.empty()) islands_.erase(islands_key(server));
+  else islands_[islands_key(server)] = ready.gpu_islands;
 }
 
 const wire::GpuIslands& GpuReach::of(const std::vector<Holding>& holdings) {

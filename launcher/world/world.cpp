@@ -102,7 +102,7 @@ void World::read(int rank, const wire::Frame& frame) {
     if (stays) callbacks_.profiled(rank, frame);
   } else if (frame.type == wire::Ready::type) {
     const auto ready = wire::from_frame<wire::Ready>(frame);
-    if (callbacks_.islands) callbacks_.islands(rank, ready.gpu_islands);
+    if (callbacks_.heard_ready) callbacks_.heard_ready(rank, ready);
     if (workers_.ready(rank)) call(callbacks_.ready);
   } else if (frame.type == wire::Standing::type) {
     if (switch_answers_.stands(rank, wire::from_frame<wire::Standing>(frame))) call(callbacks_.standing);

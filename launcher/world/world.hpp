@@ -19,11 +19,10 @@ namespace espalier::launcher {
 // Callbacks run on the loop, never from inside a call to the World; a World may be destroyed from its own callback only
 // through Loop::defer.
 struct WorldCallbacks {
-  std::function<void(const wire::Hello&)> hello;  // of each worker, before it is assigned anything
-  std::function<void(int rank, const std::vector<int>&)>
-      islands;                                              // of the GPUs that a rank sees; empty: all reach each other
-  std::function<void()> ready, standing, switched, loaded;  // all workers said so
-  std::function<void(const std::string& why)> stays;        // all have answered, and their state cannot be had
+  std::function<void(const wire::Hello&)> hello;                  // of each worker, before it is assigned anything
+  std::function<void(int rank, const wire::Ready&)> heard_ready;  // of each worker
+  std::function<void()> ready, standing, switched, loaded;        // all workers said so
+  std::function<void(const std::string& why)> stays;              // all have answered, and their state cannot be had
   std::function<void(const wire::Step&)> step;
   std::function<void()> progressed;                            // a worker gets on with work that is no step
   std::function<void(int rank, const wire::Frame&)> profiled;  // unread: a bad one loses no world

@@ -91,6 +91,9 @@ struct ElasticJob {
   // The job's workers died repeatedly on these GPUs, or they have errors; it should get other GPUs.
   std::vector<GpuId> unfit;
   GpuIslands gpu_islands;  // as its ranks have said
+  // Its ranks use no GPU memory, and said so. Those in two of its Slurm jobs on one node then reach each other without
+  // the network.
+  bool jobs_reach = false;
 };
 
 }  // namespace espalier

@@ -280,12 +280,14 @@ void to_json(Json& json, const ElasticJob& job) {
           {"profile", job.profile ? Json(*job.profile) : Json(nullptr)},
           {"unfit", job.unfit}};
   if (!job.gpu_islands.empty()) json["gpu_islands"] = job.gpu_islands;
+  if (job.jobs_reach) json["jobs_reach"] = true;
 }
 void from_json(const Json& json, ElasticJob& job) {
-  const Fields fields(json, "job", {"id",           "uid",      "name",        "min_gpus",  "max_gpus",   "accuracy",
-                                    "model",        "plan",     "generation",  "phase",     "anchor",     "extensions",
-                                    "step_seconds", "step",     "total_steps", "held",      "profile",    "unfit",
-                                    "floor_gpus",   "deadline", "parallel",    "ranks_run", "gpu_islands"});
+  const Fields fields(
+      json, "job",
+      {"id",         "uid",   "name",       "min_gpus",   "max_gpus",     "accuracy",  "model",       "plan",
+       "generation", "phase", "anchor",     "extensions", "step_seconds", "step",      "total_steps", "held",
+       "profile",    "unfit", "floor_gpus", "deadline",   "parallel",     "ranks_run", "gpu_islands", "jobs_reach"});
   std::string accuracy, phase;
   fields.get("id", job.id);
   fields.get("uid", job.uid);
@@ -326,6 +328,8 @@ void from_json(const Json& json, ElasticJob& job) {
   if (fields.has("unfit")) fields.get("unfit", job.unfit);
   job.gpu_islands.clear();
   fields.get_if_there("gpu_islands", job.gpu_islands);
+  job.jobs_reach = false;
+  fields.get_if_there("jobs_reach", job.jobs_reach);
 }
 
 void to_json(Json& json, const NodeView& node) {

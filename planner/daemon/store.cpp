@@ -122,6 +122,7 @@ void Store::save(const ElasticJob& job, double now) {
   Json record(job);
   // A planner that is older would not read the record with these; the launcher tells them again.
   record.erase("gpu_islands");
+  record.erase("jobs_reach");
   record["parallel"].erase("lists");
   std::string text = record.dump();
   if (text.size() > kMostRow) {

@@ -25,6 +25,7 @@ struct Continuation {
   // The running generation, as a recovery names it. Absent: none has trained.
   std::optional<Assign::Source> source;
   GpuIslands gpu_islands = {};  // as the job's ranks have said. May be absent
+  bool jobs_reach = false;      // likewise
 };
 
 // The first message of a keeper.

@@ -56,7 +56,7 @@ void visit(Known& m, Visitor& v) {
 }
 template <class Visitor>
 void visit(Ready& m, Visitor& v) {
-  v.maybe("gpu_islands", m.gpu_islands);
+  v.maybe("gpu_islands", m.gpu_islands), v.maybe("jobs_reach", m.jobs_reach);
 }
 template <class Visitor>
 void visit(Step& m, Visitor& v) {
@@ -121,7 +121,7 @@ template <class Visitor>
 void visit(Continuation& m, Visitor& v) {
   v("restarts", m.restarts), v("number", m.number), v("base", m.base), v("program", m.program);
   v("description", m.description), v("accuracy", m.accuracy), v("last_generation", m.last_generation);
-  v("source", m.source), v.maybe("gpu_islands", m.gpu_islands);
+  v("source", m.source), v.maybe("gpu_islands", m.gpu_islands), v.maybe("jobs_reach", m.jobs_reach);
 }
 template <class Visitor>
 void visit(RankServerHello& m, Visitor& v) {

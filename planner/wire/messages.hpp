@@ -46,6 +46,9 @@ struct Ready {
   // Of the GPUs that the rank's process can see, in the order of Assign::device: those with the same number reach each
   // other's memory. May be absent: all do.
   std::vector<int> gpu_islands = {};
+  // The rank uses no GPU memory: it reaches ranks of the training's other Slurm jobs on its node without the network.
+  // May be absent: it does not.
+  bool jobs_reach = false;
 };
 
 // After each optimizer step, from rank 0 only.

@@ -25,6 +25,7 @@ print(" ".join(node["name"] + ":" + str(node["idle_gpus"]) for node in json.load
 }
 
 @test "a whole node is taken before GPUs beside the job's own" {
+  tiny+=(--set device.jobs_reach=false) # as on GPUs
   plain rest -N1 -n1 -w n3 --gres=gpu:4 # n1 and n2 are under one leaf switch, n3 under another
   cast 2:6
   wait_for 60 "A is held" espalier hold "$A"
@@ -41,6 +42,7 @@ print(" ".join(node["name"] + ":" + str(node["idle_gpus"]) for node in json.load
 }
 
 @test "GPUs beside the job's own are told apart from them, and the losses stay what they are" {
+  tiny+=(--set device.jobs_reach=false) # as on GPUs
   plain far -N2 --ntasks-per-node=1 -w n2,n3 --gres=gpu:4
   A=$(elastic A 2:4 -N1 -n1 -w n1 --gres=gpu:2 -- "${tiny[@]}" --steps 1000000)
   wait_for 120 "A has grown" runs_on A 4

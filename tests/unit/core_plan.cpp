@@ -181,6 +181,9 @@ TEST_CASE("a job and a decision survive JSON") {
   CHECK(same.gpu_islands.empty());
   job.gpu_islands = {{"n1/7", {0, 1}}};
   CHECK(Json::parse(Json(job).dump()).get<ElasticJob>().gpu_islands == job.gpu_islands);
+  CHECK_FALSE(Json(job).contains("jobs_reach"));
+  job.jobs_reach = true;
+  CHECK(Json::parse(Json(job).dump()).get<ElasticJob>().jobs_reach);
   Json wrong = job;
   wrong["gpu_islands"]["n1/7"] = "all";
   CHECK_THROWS_AS(wrong.get<ElasticJob>(), Error);

@@ -78,12 +78,14 @@ TEST_CASE("GPUs of one job that do not reach each other's memory have numbers of
 
 TEST_CASE("what ranks said of GPUs is kept for as long as the job has them") {
   GpuReach reach;
-  reach.take_over({{"n3/9", {0, 1}}, {"n1/10", {0, 1}}});
-  reach.heard({"n1", 10}, {0, 0, 1, 1});
-  reach.heard({"n1", 11}, {0, 1});
+  reach.take_over({{"n3/9", {0, 1}}, {"n1/10", {0, 1}}}, true);
+  CHECK(reach.jobs_reach());
+  reach.heard({"n1", 10}, wire::Ready{{0, 0, 1, 1}});
+  reach.heard({"n1", 11}, wire::Ready{{0, 1}});
   CHECK(reach.of({{10, "n1", {0, 1, 2, 3}}, {9, "n3", {0, 1}}}) ==
         wire::GpuIslands{{"n1/10", {0, 0, 1, 1}}, {"n3/9", {0, 1}}});
-  reach.heard({"n3", 9}, {});  // a GPU that was off the bus is back
+  reach.heard({"n3", 9}, wire::Ready{});  // a GPU that was off the bus is back
+  CHECK_FALSE(reach.jobs_reach());
   CHECK(reach.all().size() == 1);
   CHECK(reach.of({{10, "n2", {0}}}).empty());
   CHECK(reach.all().empty());

@@ -50,6 +50,9 @@ TEST_SUITE("islands") {
     reached->hardware.jobs_reach = true;
     const std::shared_ptr<const Site> given = reached;
     CHECK(site_for(given, one) == given);
+    one.jobs_reach = true;  // of a training whose ranks use no GPU memory it is said alone
+    CHECK(site_for(site, one) == site);
+    CHECK(site_for(*site, one).topology.nodes() == 2);
   }
 
   TEST_CASE("what ranks said of their GPUs divides a Slurm job's part; what fits not its GPUs is not used") {

@@ -94,10 +94,12 @@ TEST_CASE("jobs, holds, transitions and topologies") {
   Store store(folder.file("a.db"));
   ElasticJob told = job(10, "n1", {0, 1});
   told.gpu_islands = {{"n1/10", {0, 1}}};
+  told.jobs_reach = true;
   told.parallel.lists = "0F0,0B0\n";
   store.save(told, 1);
   CHECK(store.job(10)->job.max_gpus == 8);
   CHECK(store.job(10)->job.gpu_islands.empty());  // a planner of the version before would refuse the record
+  CHECK_FALSE(store.job(10)->job.jobs_reach);
   CHECK(store.job(10)->job.parallel.lists.empty());
   CHECK_FALSE(store.job(10)->ended);
   CHECK_FALSE(store.job(11));

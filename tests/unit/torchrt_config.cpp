@@ -143,7 +143,7 @@ TEST_CASE("every key of every section is read") {
       "validation_samples = 16\nchanged = true\n"
       "[checkpoint]\ndirectory = \"c\"\nevery = 3\nkeep = 4\nresume = false\n[recovery]\nsnapshot_steps = 50\n"
       "[metrics]\npath = \"m\"\nprogress_every = 2\npeak_tflops = 1.5\n[profile]\nevery = 9\ndense = 8\nlinks = 60\n"
-      "[handoff]\nmethod = \"overlap\"\nearly = false\n[device]\ngflops = 0.25\n");
+      "[handoff]\nmethod = \"overlap\"\nearly = false\n[device]\ngflops = 0.25\njobs_reach = false\n");
   const Config config = load_config(file.path_);
   CHECK(config.model.key_value_heads == 2);
   CHECK(config.model.intermediate == 96);
@@ -171,6 +171,7 @@ TEST_CASE("every key of every section is read") {
   CHECK(config.handoff.method == HandoffMethod::overlap);
   CHECK_FALSE(config.handoff.early);
   CHECK(config.device.gflops == 0.25);
+  CHECK_FALSE(config.device.jobs_reach);
 }
 
 TEST_CASE("a .bin file holds 16-bit tokens unless told otherwise, and validation has defaults") {
@@ -237,6 +238,8 @@ TEST_CASE("the speed of a device is off, or one that ends a step some day") {
   CHECK(device("\"fast\"") == "FILE:11: device.gflops: must be a number, not string");
   CHECK(complaint(changed("[data]", "[device]\nflops = 1\n[data]")) ==
         "FILE:11: device.flops: unknown key; remove it or correct its name");
+  CHECK(complaint(changed("[data]", "[device]\njobs_reach = 1\n[data]")) ==
+        "FILE:11: device.jobs_reach: must be true or false, not integer");
   CHECK(complaint(changed("[data]", "[device]\ntimes = \"/nowhere\"\n[data]")) ==
         "device.times: /nowhere: cannot be read");
   CHECK(complaint(changed("[data]", "[device]\ngflops = 1\ntimes = \"/nowhere\"\n[data]")) ==

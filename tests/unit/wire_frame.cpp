@@ -154,10 +154,17 @@ TEST_CASE("`ready` may say which GPUs reach each other, and a continuation keeps
   CHECK_THROWS_AS(from_frame<Ready>(frame), Error);
   frame.body.erase("gpu_islands");
   CHECK(from_frame<Ready>(frame).gpu_islands.empty());
+  frame.body.erase("jobs_reach");
+  CHECK_FALSE(from_frame<Ready>(frame).jobs_reach);
+  CHECK(from_frame<Ready>(to_frame(Ready{{}, true})).jobs_reach);
   Continuation kept;
   kept.gpu_islands = {{"n1/7", {0, 1}}};
+  kept.jobs_reach = true;
   frame = to_frame(kept);
   CHECK(from_frame<Continuation>(frame).gpu_islands == kept.gpu_islands);
+  CHECK(from_frame<Continuation>(frame).jobs_reach);
+  frame.body.erase("jobs_reach");
+  CHECK_FALSE(from_frame<Continuation>(frame).jobs_reach);
   frame.body.erase("gpu_islands");
   CHECK(from_frame<Continuation>(frame).gpu_islands.empty());
   frame.body["gpu_islands"] = {{"n1/7", "all"}};

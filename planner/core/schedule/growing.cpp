@@ -19,10 +19,11 @@ namespace {
 // Of the nodes on which the job gets GPUs, those on which it has some of another Slurm job.
 std::string divided_nodes(const ElasticJob& job, const Site& site, const std::vector<ExtensionRequest>& acquire) {
   std::vector<std::string> nodes;
+  if (site.hardware.jobs_reach || job.jobs_reach) return "";
   for (const ExtensionRequest& request : acquire)
     for (const auto* holdings : {&job.anchor, &job.extensions})
       for (const Holding& held : *holdings)
-        if (held.node == request.node && !site.hardware.jobs_reach) nodes.push_back(held.node);
+        if (held.node == request.node) nodes.push_back(held.node);
   std::sort(nodes.begin(), nodes.end());
   nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
   return fold_hosts(nodes);

@@ -120,13 +120,13 @@ Site divided(const Site& site, const std::vector<Division>& parts) {
 }  // namespace
 
 std::shared_ptr<const Site> site_for(std::shared_ptr<const Site> site, const ElasticJob& job) {
-  if (site->hardware.jobs_reach) return site;
+  if (site->hardware.jobs_reach || job.jobs_reach) return site;
   const auto parts = divisions(site->topology, job);
   return parts.empty() ? site : std::make_shared<const Site>(divided(*site, parts));
 }
 
 Site site_for(const Site& site, const ElasticJob& job) {
-  return site.hardware.jobs_reach ? site : divided(site, divisions(site.topology, job));
+  return site.hardware.jobs_reach || job.jobs_reach ? site : divided(site, divisions(site.topology, job));
 }
 
 }  // namespace espalier

@@ -15,7 +15,7 @@ namespace espalier {
 // `site` divided into the job's islands (Topology::add_island). GPUs that the job does not hold keep their node's id,
 // because it gets those of one decision as one extension. A node with only one island is not divided. Islands that one
 // TP group of the job's present plan joins become one, because the group's speed was measured over both.
-// Returns `site` itself where no node is divided, and with Hardware::jobs_reach.
+// Returns `site` itself where no node is divided, and with Hardware::jobs_reach or ElasticJob::jobs_reach.
 std::shared_ptr<const Site> site_for(std::shared_ptr<const Site> site, const ElasticJob& job);
 Site site_for(const Site& site, const ElasticJob& job);
 

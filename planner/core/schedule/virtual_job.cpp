@@ -128,7 +128,7 @@ bool VirtualJob::stands_for(const ElasticJob& job, const std::shared_ptr<const S
   return site == given_site_ && job.plan == job_.plan && job.anchor == job_.anchor &&
          job.extensions == job_.extensions && job.max_gpus == job_.max_gpus && job.floor_gpus == job_.floor_gpus &&
          job.accuracy == job_.accuracy && job.parallel == job_.parallel && job.gpu_islands == job_.gpu_islands &&
-         coefficients == given_;
+         job.jobs_reach == job_.jobs_reach && coefficients == given_;
 }
 
 void VirtualJob::inherit(VirtualJob& before) {

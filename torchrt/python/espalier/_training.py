@@ -83,7 +83,7 @@ class Training:
             self._snapshots.reach()
         self.groups.barrier()
         worker.control.begin_heartbeats()
-        worker.control.send("ready")
+        worker.control.send("ready", jobs_reach=not self._cuda)
         if source is not None:
             done = self._take_over(worker, source)
         else:
