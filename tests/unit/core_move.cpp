@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/move.hpp"
 
@@ -165,6 +166,31 @@ TEST_CASE("where no node stays, the plan keeps one GPU of the base that is left,
   CHECK(nodes.front() == "n3");
   CHECK(std::count(nodes.begin(), nodes.end(), "n2") <= 1);
   CHECK(std::count(nodes.begin(), nodes.end(), "n1") == 0);
+}
+
+TEST_CASE("where no node stays, a job whose replicas have several GPUs keeps a whole one of the base that is left") {
+  ClusterView view = cluster();
+  view.nodes[0].gpu_owner = {7, 7};
+  view.nodes[2].gpu_owner = {0, 0, 0, 0};
+  ElasticJob trains = job();
+  trains.anchor = {{7, "n1", {0, 1}}};
+  trains.min_gpus = 2;
+  trains.max_gpus = 4;
+  SUBCASE("a program that divides its data over pairs") {
+    trains.model = data_parallel_shape(16, {2}, "worker");
+    trains.parallel = data_parallel_limits({2});
+  }
+  SUBCASE("a degree that the user has fixed") {
+    trains.model.layers = 8;
+    trains.model.global_batch = 16;
+    trains.parallel.tp = 2;
+  }
+  trains.plan = Plan{16, 1, {{data_parallel_only(trains) ? 1 : 8, 2, {{16, {{"n1", 0}, {"n1", 1}}}}}}};
+  const auto plan = plan_after_move(trains, {{.node = "n3", .gpus = 4}}, view, nullptr);
+  REQUIRE(plan);
+  const auto ranks = plan->ranks();
+  CHECK(std::count_if(ranks.begin(), ranks.end(), [](const GpuId& gpu) { return gpu.node == "n1"; }) == 2);
+  CHECK(std::count_if(ranks.begin(), ranks.end(), [](const GpuId& gpu) { return gpu.node == "n3"; }) == 2);
 }
 
 TEST_CASE("where no node stays and the base has one GPU, both bases train for a while") {

@@ -73,6 +73,11 @@ bool any_node_stays(const ElasticJob& job, const std::vector<Holding>& base) {
                      [&](const Holding& held) { return now.contains(held.node); });
 }
 
+bool uses_node(const Plan& plan, const std::string& node) {
+  const auto ranks = plan.ranks();
+  return std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return gpu.node == node; });
+}
+
 // A job that waits for GPUs comes first. It is Slurm that knows whether it can start; that it may use one of the nodes
 // is enough to leave them alone.
 void leave_to_waiting(const std::vector<ExtensionRequest>& base, const ClusterView& cluster) {
@@ -195,12 +200,17 @@ std::optional<Plan> plan_on_base(const ElasticJob& job, const std::vector<Holdin
   moved.anchor = base;
   auto gpus = gpus_on(base, job.extensions);
   if (!any_node_stays(job, base)) {
-    // As many GPUs as on the new base alone, so that what fits there fits here.
-    const GpuId bridge = job.plan->ranks().back();
-    if (gpus.size() > 1) gpus.pop_back();
-    gpus.push_back(bridge);
-    moved.extensions.push_back({base_of(job), bridge.node, {bridge.index}});
+    // A whole replica of a stage: programs and models may allow no smaller one. As many GPUs as on the new base alone,
+    // so that what fits there fits here.
+    const std::vector<GpuId>& bridge = job.plan->stages.back().replicas.back().gpus;
+    if (gpus.size() > bridge.size()) gpus.resize(gpus.size() - bridge.size());
+    gpus.insert(gpus.end(), bridge.begin(), bridge.end());
+    Holding left{base_of(job), bridge.front().node, {}};
+    for (const GpuId& gpu : bridge) left.gpus.push_back(gpu.index);
+    moved.extensions.push_back(left);
     moved.max_gpus = std::max(moved.max_gpus, static_cast<int>(gpus.size()));
+    auto plan = plan_on_subset(moved, gpus, known);
+    return plan && uses_node(*plan, left.node) ? std::move(plan) : std::nullopt;
   }
   return plan_on_subset(moved, gpus, known);
 }
