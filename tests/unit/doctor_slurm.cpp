@@ -161,7 +161,17 @@ TEST_CASE("doctor: preemption by QOS") {
   found = site("grace-time", [](Facts&, Slurm& slurm) { slurm.qos[0].grace_seconds = 2; });
   CHECK(found.verdict == Verdict::fault);
   CHECK(site("grace-time", [](Facts&, Slurm& slurm) { slurm.partitions[1].grace_seconds = 2; }).verdict == Verdict::ok);
-  CHECK(says(site("extension-qos", as_it_is), "charges nothing"));
+  found = site("extension-qos", as_it_is);
+  CHECK(found.verdict == Verdict::warning);
+  CHECK(says(found, "in partition main"));
+  CHECK(advises(found, kSlurmConf, "DenyQos=lent", "PartitionName=main"));
+  found = site("extension-qos", [](Facts&, Slurm& slurm) { slurm.partitions[0].deny_qos = "idle,lent"; });
+  CHECK(found.verdict == Verdict::ok);
+  CHECK(says(found, "charges nothing"));
+  found = site("extension-qos", [](Facts&, Slurm& slurm) { slurm.partitions[0].deny_qos = "lent2"; });
+  CHECK(found.verdict == Verdict::warning);
+  found = site("extension-qos", [](Facts&, Slurm& slurm) { slurm.partitions[0].allow_qos = "normal"; });
+  CHECK(found.verdict == Verdict::ok);
   found = site("extension-qos", [](Facts&, Slurm& slurm) { slurm.qos[0].usage_factor = 0.5; });
   CHECK(says(found, "UsageFactor=0.50"));
   CHECK(site("extension-qos", [](Facts&, Slurm& slurm) { slurm.qos.clear(); }).verdict == Verdict::fault);

@@ -44,6 +44,13 @@ Finding preempt_type(const Facts& facts, const Slurm& slurm) {
                by_partition);
 }
 
+bool lists(const std::string& names, const std::string& name) { return ("," + names + ",").find("," + name + ",") != std::string::npos; }
+
+// Slurm looks at DenyQos only where there is no AllowQos (slurm.conf(5)).
+bool may_use(const Partition& partition, const std::string& qos) {
+  return partition.allow_qos.empty() ? !lists(partition.deny_qos, qos) : lists(partition.allow_qos, qos);
+}
+
 Finding extension_qos(const Facts& facts, const Slurm& slurm) {
   const std::string& name = facts.config.extension_qos;
   if (name.empty()) return ok("extensions have no QOS of their own: each user's default one");
@@ -54,6 +61,17 @@ Finding extension_qos(const Facts& facts, const Slurm& slurm) {
   if (qos->usage_factor > 0)
     return ok("QOS " + name + " charges extensions (UsageFactor=" + std::to_string(qos->usage_factor).substr(0, 4) +
               "); where they shall cost nothing: sacctmgr modify qos " + name + " set UsageFactor=0");
+  std::string open;
+  std::vector<Remedy> remedies;
+  for (const Partition& other : slurm.partitions) {
+    if (other.name == facts.config.partition || !may_use(other, name)) continue;
+    open += (open.empty() ? "" : ", ") + other.name;
+    remedies.push_back({facts.slurm_conf(), "DenyQos=" + name, "PartitionName=" + other.name});
+  }
+  if (!open.empty())
+    return warning("QOS " + name + " charges nothing (UsageFactor=0), and jobs of any kind may use it in partition " +
+                       open + ": with --qos=" + name + " users are not charged there, either",
+                   remedies);
   return ok("QOS " + name + " charges nothing for extensions (UsageFactor=0)");
 }
 

@@ -43,6 +43,7 @@ struct Partition {
   std::uint32_t priority_tier = 1;
   std::uint32_t grace_seconds = 0;
   std::uint32_t max_minutes = 0;  // 0: no limit
+  std::string deny_qos = {};
 };
 
 struct Node {
