@@ -44,7 +44,9 @@ Finding preempt_type(const Facts& facts, const Slurm& slurm) {
                by_partition);
 }
 
-bool lists(const std::string& names, const std::string& name) { return ("," + names + ",").find("," + name + ",") != std::string::npos; }
+bool lists(const std::string& names, const std::string& name) {
+  return ("," + names + ",").find("," + name + ",") != std::string::npos;
+}
 
 // Slurm looks at DenyQos only where there is no AllowQos (slurm.conf(5)).
 bool may_use(const Partition& partition, const std::string& qos) {
