@@ -182,6 +182,8 @@ TEST_CASE("where no node stays, a job whose replicas have several GPUs keeps a w
   }
   SUBCASE("a degree that the user has fixed") {
     trains.model.layers = 8;
+    trains.model.heads = 8;
+    trains.model.hidden = 64;
     trains.model.global_batch = 16;
     trains.parallel.tp = 2;
   }
