@@ -62,7 +62,7 @@ struct PlannerSettings {
   // Added to outcome_seconds while the launcher says that the hand-off is at a boundary.
   double boundary_seconds = 0;
   bool shadow = false;                 // decide and record, propose nothing
-  bool refuses_late_deadlines = true;  // a job that cannot keep its deadline does not start
+  bool refuses_late_deadlines = true;  // a job that cannot keep its deadline does not start; not with `shadow`
   // Whether what the jobs of one user taught counts for the jobs of others.
   bool share_profiles = false;
   MakeGrant grant = {};  // null: extensions need no grants

@@ -93,8 +93,9 @@ void Planner::plan_start(LiveJob& live, const SlurmSnapshot& slurm) {
   if (live.job.deadline > 0) {
     const auto found = forecast(live, order, slurm);
     if (found) record.decision.objective = describe(*found, live.job.deadline, record.decision.time);
-    live.link->send(
-        wire::DeadlineChecked{found.has_value(), settings_.refuses_late_deadlines, found.value_or(DeadlineForecast{})});
+    // The launcher ends a job that is refused, and in shadow mode no job ends because of the planner.
+    const bool refuses = settings_.refuses_late_deadlines && !settings_.shadow;
+    live.link->send(wire::DeadlineChecked{found.has_value(), refuses, found.value_or(DeadlineForecast{})});
   }
   propose(live, std::move(record));
 }

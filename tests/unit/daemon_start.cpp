@@ -191,3 +191,19 @@ TEST_CASE("in shadow mode the plan is recorded, and the launcher chooses its own
   CHECK(daemon.store.decisions(10, 10).front().decision.kind == DecisionKind::start);
   CHECK(daemon.store.decisions(10, 10).front().decision.outcome == "shadow");
 }
+
+TEST_CASE("in shadow mode no deadline is refused: the launcher only tells the forecast, which is recorded") {
+  Daemon daemon(true);
+  REQUIRE(daemon.planner->settings().refuses_late_deadlines);
+  ElasticJob one = launching();
+  one.total_steps = 1000;
+  one.deadline = clock_seconds() + 1;
+  const auto link = launcher_of(daemon, one);
+  REQUIRE(daemon.until([&] { return link->got<wire::Unplanned>().has_value(); }));
+  const auto told = link->got<wire::DeadlineChecked>();
+  REQUIRE(told);
+  CHECK(told->known);
+  CHECK_FALSE(told->refuses_late);
+  REQUIRE(daemon.store.decisions(10, 10).size() == 1);
+  CHECK(daemon.store.decisions(10, 10).front().decision.objective.find(" to its deadline: ") != std::string::npos);
+}
