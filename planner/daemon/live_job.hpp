@@ -79,6 +79,7 @@ struct LiveJob {
   std::string shadowed;          // the last decision that --shadow recorded
   bool excess_told = false;      // whether a warning about too many of its reports was logged
   int confirmed_gpus = 0;        // the most GPUs that Slurm has confirmed for it
+  double no_smaller_before = 0;  // no plan was found on the GPUs that extensions.max_gpus leaves it; not again before
 };
 
 }  // namespace espalier

@@ -192,6 +192,12 @@ class Planner {
   // Stops counting the usage of jobs that Slurm has suspended or requeued, and counts on when they run again.
   void note_standstill(const SlurmSnapshot& slurm);
   void kill_strays(const SlurmSnapshot& slurm);
+  // `live` without the extensions `leaving` (sorted), with a plan on the GPUs that are left. Needs last_. Throws Error
+  // where no plan fits.
+  Decision shrunk(const LiveJob& live, const std::vector<JobId>& leaving, Trigger trigger) const;
+  // Asks for what jobs hold beyond extensions.max_gpus. What is not given back in give_back_seconds() is ended.
+  void keep_limit(const SlurmSnapshot& slurm);
+  double give_back_seconds() const;
   std::vector<Lease> leases_now(const SlurmSnapshot& slurm);
   void prolong(const std::vector<Renewal>& renewals);
   void tell_preemption(const PreemptionRule& preemption);

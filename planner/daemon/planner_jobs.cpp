@@ -5,10 +5,8 @@
 #include <cmath>
 
 #include "planner/core/error.hpp"
-#include "planner/core/schedule/planning_basis.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
-#include "planner/daemon/planning_input.hpp"
 #include "planner/daemon/printable.hpp"
 #include "planner/daemon/report_check.hpp"
 
@@ -270,44 +268,6 @@ void Planner::hold(JobId id, bool held) {
   log_.line(job != nullptr ? job->uid : 0, spdlog::level::info, "job {}: {}", id,
             held ? "held: it will not grow" : "released: it may grow");
   if (!held && found != jobs_.end()) think_for(found->second.job.uid, Trigger::user);
-}
-
-std::int64_t Planner::reclaim(JobId id) {
-  const auto found = jobs_.find(id);
-  const std::string name = "job " + std::to_string(id);
-  if (found == jobs_.end() || !found->second.link) throw Error(name + ": has no connected launcher");
-  LiveJob& live = found->second;
-  if (live.job.phase != JobPhase::running || live.open)
-    throw Error(name + ": is being reconfigured; try again when its phase is running");
-  if (!last_) throw Error(name + ": Slurm has not answered yet; try again");
-  if (is_suspended(live.job, *last_))
-    throw Error(name + ": Slurm has suspended it, its base or an extension of it; try again after `scontrol resume`");
-  ElasticJob job = confirmed(live.job, *last_, settings_.max_gpus);
-  if (job.extensions.empty()) throw Error(name + ": holds no extension");
-  // Its launcher goes on with these in the same case.
-  if (gpus_of(job.anchor) < job.floor_gpus) job = confirmed(with_unfit(live.job), *last_, settings_.max_gpus);
-  DecisionRecord record;
-  Decision& decision = record.decision;
-  decision.time = clock_seconds();
-  decision.trigger = Trigger::user;
-  decision.kind = DecisionKind::shrink;
-  decision.job = id;
-  decision.reason = "a user asked for all extensions back";
-  std::vector<GpuId> kept;
-  for (const Holding& held : job.anchor)
-    for (const int gpu : held.gpus) kept.push_back({held.node, gpu});
-  std::optional<PlanningBasis> basis;
-  if (site_) basis.emplace(PlanningBasis{*site_, live.profiles.coefficients(*site_)});
-  const auto plan = plan_on_subset(job, kept, basis ? &*basis : nullptr);
-  if (!plan && static_cast<int>(kept.size()) < job.floor_gpus)
-    throw Error(name + ": " + std::to_string(kept.size()) + " GPUs of its own are left, and MIN of --elastic is " +
-                std::to_string(job.floor_gpus) + "; it keeps its extensions");
-  if (!plan) throw Error(name + ": has no valid plan on its own GPUs");
-  decision.plan = *plan;
-  for (const Holding& held : job.extensions) decision.release.push_back(held.job);
-  record.moments["decided"] = decision.time;
-  propose(live, std::move(record));
-  return live.open ? live.open->decision.id : 0;
 }
 
 }  // namespace espalier

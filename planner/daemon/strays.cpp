@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "planner/daemon/planning_input.hpp"
+
 namespace espalier {
 namespace {
 
@@ -10,20 +12,47 @@ constexpr double kAnchorGoneSeconds = 10;
 constexpr double kNoLongerWaitsSeconds = 1;
 constexpr double kUnclaimedSeconds = 30;
 constexpr double kUnregisteredSeconds = 120;
+constexpr double kAgainSeconds = 10;
 
 bool claims(const ElasticJob& job, JobId extension) {
   return std::any_of(job.extensions.begin(), job.extensions.end(),
                      [&](const Holding& held) { return held.job == extension; });
 }
 
+// What its launcher says of its GPUs holds.
+bool is_settled(const LiveJob& live) { return live.link && !live.open && live.job.phase == JobPhase::running; }
+
 }  // namespace
 
-std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs,
-                                        int max_gpus) {
-  std::map<JobId, double> still;
+bool StraySince::is_over(JobId id, double now, double grace) {
+  const auto before = since_.find(id);
+  double& since = still_[id] = before == since_.end() ? now : before->second;
+  if (now - since <= grace) return false;
+  since = now - grace + kAgainSeconds;
+  return true;
+}
+
+void StraySince::keep(JobId id) {
+  if (const auto before = since_.find(id); before != since_.end()) still_[id] = before->second;
+}
+
+void StraySince::end_look() { since_ = std::exchange(still_, {}); }
+
+void StraySince::put_off(JobId id) {
+  if (const auto at = since_.find(id); at != since_.end()) at->second = -std::numeric_limits<double>::infinity();
+}
+
+bool Strays::can_be_asked_back(JobId extension, const LiveJob& live, const SlurmSnapshot& slurm) {
+  if (live.link && live.open) beyond_since_.keep(extension);
+  return is_settled(live) && !is_suspended(live.job, slurm);
+}
+
+std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, int max_gpus,
+                                        double give_back_seconds) {
   std::map<JobId, int> sums;  // GPUs of anchors and of their extensions so far; older ones come first
   std::set<std::string> comments;
   std::vector<Stray> found;
+  beyond_limit_.clear();
   registered_ = registered_ || std::any_of(jobs.begin(), jobs.end(), [](const auto& one) { return one.second.link; });
   for (const auto& [id, job] : slurm.jobs) {
     const JobId anchor = anchor_of_comment(job.comment);
@@ -32,6 +61,7 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
     const SlurmJob* owner = slurm.alive(anchor);
     std::string why;
     double grace = kAnchorGoneSeconds;
+    bool beyond = false;
     if (owner == nullptr || owner->state == SlurmJobState::completing) {
       why = "its anchor has ended";
     } else if (owner->uid != job.uid) {
@@ -45,24 +75,26 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
     } else {
       int& sum = sums.try_emplace(anchor, gpus_of(*owner)).first->second;
       sum += gpus_of(job);
-      const bool settled = live->second.link && !live->second.open && live->second.job.phase == JobPhase::running;
-      if (settled && !claims(live->second.job, id)) why = "its anchor's launcher does not claim it";
-      else if (settled && sum > max_gpus) why = "its job holds more GPUs than extensions.max_gpus allows";
       grace = kUnclaimedSeconds;
+      if (is_settled(live->second) && !claims(live->second.job, id)) {
+        why = "its anchor's launcher does not claim it";
+      } else if (sum > max_gpus && can_be_asked_back(id, live->second, slurm)) {
+        why = "its job holds more GPUs than extensions.max_gpus allows, and has not given it back";
+        grace = std::max(grace, give_back_seconds);
+        beyond = true;
+      }
     }
     if (why.empty()) continue;
-    const auto before = since_.find(id);
-    double& since = still[id] = before == since_.end() ? slurm.time : before->second;
-    if (slurm.time - since <= grace) continue;
-    found.push_back({id, anchor, why, "extension", job.uid, job.state == SlurmJobState::running});
-    since = slurm.time - grace + 10;  // named again in 10 s
+    if ((beyond ? beyond_since_ : since_).is_over(id, slurm.time, grace))
+      found.push_back({id, anchor, why, "extension", job.uid, job.state == SlurmJobState::running});
+    else if (beyond) beyond_limit_[anchor].push_back(id);
   }
-  since_ = std::move(still);
+  since_.end_look();
+  beyond_since_.end_look();
   return found;
 }
 
 std::vector<Strays::Stray> Strays::look_at_bases(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs) {
-  std::map<JobId, double> still;
   std::vector<Stray> found;
   for (const auto& [id, job] : slurm.jobs) {
     const JobId submitted = submitted_of_base(job.comment);
@@ -76,25 +108,19 @@ std::vector<Strays::Stray> Strays::look_at_bases(const SlurmSnapshot& slurm, con
     } else if (owner->uid != job.uid) {
       why = "the movable job that it names is another user's";
     } else if (const auto live = jobs.find(submitted); live != jobs.end()) {
-      const ElasticJob& now = live->second.job;
-      const bool settled = live->second.link && !live->second.open && now.phase == JobPhase::running;
+      const auto& bases = live->second.bases;
       grace = kUnclaimedSeconds;
-      if (settled && std::find(live->second.bases.begin(), live->second.bases.end(), id) == live->second.bases.end())
+      if (is_settled(live->second) && std::find(bases.begin(), bases.end(), id) == bases.end())
         why = "the launcher of its movable job does not claim it";
     }
-    if (why.empty()) continue;
-    const auto before = bases_since_.find(id);
-    double& since = still[id] = before == bases_since_.end() ? slurm.time : before->second;
-    if (slurm.time - since <= grace) continue;
-    found.push_back({id, submitted, why, "base", job.uid, job.state == SlurmJobState::running});
-    since = slurm.time - grace + 10;  // named again in 10 s
+    if (!why.empty() && bases_since_.is_over(id, slurm.time, grace))
+      found.push_back({id, submitted, why, "base", job.uid, job.state == SlurmJobState::running});
   }
-  bases_since_ = std::move(still);
+  bases_since_.end_look();
   return found;
 }
 
 std::vector<Strays::Stray> Strays::look_at_profile_jobs(const SlurmSnapshot& slurm, const ProfilingRules& rules) {
-  std::map<JobId, double> still;
   std::map<uid_t, int> of_user;
   int all = 0;
   std::vector<Stray> found;
@@ -119,21 +145,15 @@ std::vector<Strays::Stray> Strays::look_at_profile_jobs(const SlurmSnapshot& slu
       all += gpus;
       of_user[job.uid] += gpus;
     }
-    if (why.empty()) continue;
-    const auto before = profiles_since_.find(id);
-    double& since = still[id] = before == profiles_since_.end() ? slurm.time : before->second;
-    if (slurm.time - since <= grace) continue;
-    found.push_back({id, anchor, why, "profile job", job.uid, job.state == SlurmJobState::running});
-    since = slurm.time - grace + 10;  // named again in 10 s
+    if (!why.empty() && profiles_since_.is_over(id, slurm.time, grace))
+      found.push_back({id, anchor, why, "profile job", job.uid, job.state == SlurmJobState::running});
   }
-  profiles_since_ = std::move(still);
+  profiles_since_.end_look();
   return found;
 }
 
 void Strays::put_off(const Stray& stray) {
-  for (auto* since : {&since_, &bases_since_, &profiles_since_})
-    if (const auto at = since->find(stray.extension); at != since->end())
-      at->second = -std::numeric_limits<double>::infinity();
+  for (auto* since : {&since_, &beyond_since_, &bases_since_, &profiles_since_}) since->put_off(stray.extension);
 }
 
 void take_turns(std::vector<Strays::Stray>& strays) {

@@ -15,6 +15,22 @@
 
 namespace espalier {
 
+// Since when jobs have been strays, for looks of one kind.
+class StraySince {
+ public:
+  // Of a job that this look finds: whether it has been a stray for longer than `grace` seconds. If so, it is again 10 s
+  // later.
+  bool is_over(JobId id, double now, double grace);
+  // What is known of the job stays, though this look does not find it.
+  void keep(JobId id);
+  void end_look();  // forgets all other jobs
+  // The job's grace is over at the next look.
+  void put_off(JobId id);
+
+ private:
+  std::map<JobId, double> since_, still_;  // before this look, and by it
+};
+
 class Strays {
  public:
   explicit Strays(std::string partition) : partition_(std::move(partition)) {}
@@ -36,22 +52,29 @@ class Strays {
   // Extensions that have been strays longer than their grace. The grace is 10 s when the anchor has
   // ended or is another user's job, or when an older extension has the same comment, whose last part is the id of its
   // grant. It is 30 s when the anchor's launcher is connected, not
-  // reconfiguring, and does not claim the extension, or holds more than `max_gpus` with it. It is
-  // 120 s when no launcher of the anchor has registered: the planner may have been restarted. Until any launcher has
-  // registered in this run, none is a stray for that: this may be an espalierd that launchers do not reach, or the one
-  // of the backup controller. A stray that is still there is named again 10 s later.
+  // reconfiguring, and does not claim the extension. It is `give_back_seconds`, 30 s at least, when that launcher
+  // claims it, and the job holds more than `max_gpus` with it: see beyond_limit(). It is 120 s when no launcher of the
+  // anchor has registered: the planner may have been restarted. Until any launcher has registered in this run, none is
+  // a stray for that: this may be an espalierd that launchers do not reach, or the one of the backup controller. A
+  // stray that is still there is named again 10 s later.
   std::vector<Stray> look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs,
-                          int max_gpus = std::numeric_limits<int>::max());
+                          int max_gpus = std::numeric_limits<int>::max(), double give_back_seconds = 0);
+  // By job: extensions that the last look() found beyond `max_gpus`, and whose grace is not over. Their launchers can
+  // be asked to give them back. Sorted.
+  const std::map<JobId, std::vector<JobId>>& beyond_limit() const { return beyond_limit_; }
 
   // It was not ended: the next look names it again.
   void put_off(const Stray& stray);
 
  private:
+  // Whether the launcher can be asked for the extension, which is beyond the limit. While it carries out a decision it
+  // cannot, but the grace goes on.
+  bool can_be_asked_back(JobId extension, const LiveJob& live, const SlurmSnapshot& slurm);
+
   std::string partition_;
-  bool registered_ = false;              // a launcher was, in this run
-  std::map<JobId, double> since_;        // extension -> first seen as a stray
-  std::map<JobId, double> bases_since_;  // the same of bases
-  std::map<JobId, double> profiles_since_;
+  bool registered_ = false;  // a launcher was, in this run
+  StraySince since_, beyond_since_, bases_since_, profiles_since_;
+  std::map<JobId, std::vector<JobId>> beyond_limit_;
 };
 
 // Puts those first that are to be ended first: each user has one, then each a second one, and so on. Any user can write
