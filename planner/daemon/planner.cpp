@@ -313,7 +313,7 @@ void Planner::tell_preemption(const PreemptionRule& preemption) {
 
 void Planner::kill_strays(const SlurmSnapshot& slurm) {
   if (settings_.shadow) return;
-  std::vector<Strays::Stray> strays = strays_.look(slurm, jobs_, settings_.max_gpus, give_back_seconds());
+  std::vector<Strays::Stray> strays = strays_.look(slurm, jobs_, settings_.max_gpus, give_back_seconds(), left_open_);
   for (auto& more : {strays_.look_at_bases(slurm, jobs_), strays_.look_at_profile_jobs(slurm, settings_.profiling)})
     strays.insert(strays.end(), more.begin(), more.end());
   take_turns(strays);

@@ -296,6 +296,7 @@ class Planner {
   // Running or held jobs in the store that an earlier run left there. A job leaves the set when its
   // launcher registers or when it has ended.
   std::optional<std::set<JobId>> unclaimed_;             // not set: not read yet
+  std::set<JobId> left_open_;                            // those of unclaimed_ that are not merely held
   std::map<std::string, std::string> early_topologies_;  // hwloc's XML, by node
   Releases releases_;
   NodeHealth health_;

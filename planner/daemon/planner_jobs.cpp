@@ -241,8 +241,10 @@ void Planner::forget_ended(const SlurmSnapshot& slurm) {
 // launcher may be reconnecting.
 void Planner::end_unclaimed(const SlurmSnapshot& slurm) {
   if (!unclaimed_) {
-    unclaimed_.emplace();
-    for (const auto& ids : {store_.open_jobs(), store_.holds()}) unclaimed_->insert(ids.begin(), ids.end());
+    const auto open = store_.open_jobs(), holds = store_.holds();
+    left_open_ = {open.begin(), open.end()};
+    unclaimed_ = left_open_;
+    unclaimed_->insert(holds.begin(), holds.end());
   }
   for (auto at = unclaimed_->begin(); at != unclaimed_->end();) {
     const JobId id = *at;
@@ -255,6 +257,7 @@ void Planner::end_unclaimed(const SlurmSnapshot& slurm) {
       store_.end(id, -1, slurm.time);
       spdlog::info("job {}: ended while no launcher of it was registered", id);
     }
+    left_open_.erase(id);
     at = unclaimed_->erase(at);
   }
 }

@@ -22,6 +22,9 @@ bool claims(const ElasticJob& job, JobId extension) {
 // What its launcher says of its GPUs holds.
 bool is_settled(const LiveJob& live) { return live.link && !live.open && live.job.phase == JobPhase::running; }
 
+// Slurm has requeued the job, or has stopped its processes: no launcher of it runs.
+bool cannot_register(const SlurmJob& job) { return job.state == SlurmJobState::pending || job.suspended; }
+
 }  // namespace
 
 bool StraySince::is_over(JobId id, double now, double grace) {
@@ -48,7 +51,7 @@ bool Strays::can_be_asked_back(JobId extension, const LiveJob& live, const Slurm
 }
 
 std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, int max_gpus,
-                                        double give_back_seconds) {
+                                        double give_back_seconds, const std::set<JobId>& left_open) {
   std::map<JobId, int> sums;  // GPUs of anchors and of their extensions so far; older ones come first
   std::set<std::string> comments;
   std::vector<Stray> found;
@@ -68,6 +71,7 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
       why = "its anchor is a job of another user";
     } else if (const auto live = jobs.find(anchor); live == jobs.end()) {
       if (!registered_) continue;
+      if (left_open.contains(anchor) && cannot_register(*owner)) continue;
       why = "its anchor is no elastic job: no launcher of it has registered";
       grace = kUnregisteredSeconds;
     } else if (!comments.insert(job.comment).second) {

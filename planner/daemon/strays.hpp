@@ -54,11 +54,14 @@ class Strays {
   // grant. It is 30 s when the anchor's launcher is connected, not
   // reconfiguring, and does not claim the extension. It is `give_back_seconds`, 30 s at least, when that launcher
   // claims it, and the job holds more than `max_gpus` with it: see beyond_limit(). It is 120 s when no launcher of the
-  // anchor has registered: the planner may have been restarted. Until any launcher has registered in this run, none is
-  // a stray for that: this may be an espalierd that launchers do not reach, or the one of the backup controller. A
-  // stray that is still there is named again 10 s later.
+  // anchor has registered: the planner may have been restarted. An anchor of `left_open`, which an earlier run left
+  // open in the store, has no launcher that could register while it waits to run again or is suspended: until it runs,
+  // its extensions are no strays for that. Until any launcher has registered in this run, none is: this may be an
+  // espalierd that launchers do not reach, or the one of the backup controller. A stray that is still there is named
+  // again 10 s later.
   std::vector<Stray> look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs,
-                          int max_gpus = std::numeric_limits<int>::max(), double give_back_seconds = 0);
+                          int max_gpus = std::numeric_limits<int>::max(), double give_back_seconds = 0,
+                          const std::set<JobId>& left_open = {});
   // By job: extensions that the last look() found beyond `max_gpus`, and whose grace is not over. Their launchers can
   // be asked to give them back. Sorted.
   const std::map<JobId, std::vector<JobId>>& beyond_limit() const { return beyond_limit_; }

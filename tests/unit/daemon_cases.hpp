@@ -39,6 +39,7 @@ struct SlurmState {
   std::map<JobId, int> prolonged;  // new time limit, minutes
   SlurmNames names;
   int asked = 0, asked_names = 0;
+  double ahead = 0;  // seconds that snapshots are later than the clock: tests need not wait for long times
   std::chrono::milliseconds kill_takes{0};
   std::vector<std::size_t> killed_before;  // of each snapshot, how many
 
@@ -58,7 +59,8 @@ class TestSlurm final : public Slurm {
     state_->killed_before.push_back(state_->killed.size());
     if (!state_->trouble.empty()) throw Error(state_->trouble);
     SlurmSnapshot result = state_->snapshot;
-    result.time = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+    result.time =
+        std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count() + state_->ahead;
     return result;
   }
   SlurmNames names() override {
@@ -171,7 +173,19 @@ struct Daemon {
   void slurm_says(Change change) {
     slurm_state->change(change);
     const double since = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    until([&] { return planner->last_snapshot() && planner->last_snapshot()->time > since; });
+    until([&] { return planner->last_snapshot() && planner->last_snapshot()->time > since + slurm_state->ahead; });
+  }
+  // As slurm_says(), so many seconds later for all that goes by the time of Slurm's answers.
+  template <class Change>
+  void slurm_says_later(double seconds, Change change) {
+    slurm_says([&](SlurmSnapshot& slurm) {
+      slurm_state->ahead += seconds;
+      change(slurm);
+    });
+  }
+  std::vector<JobId> killed() const {
+    const std::lock_guard lock(slurm_state->mutex);
+    return slurm_state->killed;
   }
   std::shared_ptr<TestLink> connect(uid_t uid) {
     auto link = std::make_shared<TestLink>(uid);

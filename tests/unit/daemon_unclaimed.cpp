@@ -33,6 +33,51 @@ TEST_CASE("jobs that ended while no planner ran are ended in the store, with the
   CHECK_FALSE(daemon.store.job(10)->ended);
 }
 
+TEST_CASE("after a restart, extensions of a job that cannot run its launcher are left alone until it can") {
+  Daemon daemon;
+  daemon.planner.reset();
+  const auto runs = [](SlurmSnapshot& slurm) {
+    slurm.jobs[10].state = SlurmJobState::running;
+    slurm.jobs[10].suspended = false;
+  };
+  daemon.slurm_state->change([](SlurmSnapshot& slurm) {
+    run_job(slurm, slurm_job(11, 1001, {{11, "n1", {2}}}));
+    run_job(slurm, slurm_job(20, 1000, {{20, "n2", {0}}}, "espalier:ext:10:ab"));
+  });
+  bool spared = true;
+  SUBCASE("Slurm has requeued it") {
+    daemon.store.save(job(10, "n1", {0, 1}), 1);
+    daemon.slurm_state->change([](SlurmSnapshot& slurm) { slurm.jobs[10].state = SlurmJobState::pending; });
+  }
+  SUBCASE("Slurm has suspended it") {
+    daemon.store.save(job(10, "n1", {0, 1}), 1);
+    daemon.slurm_state->change([](SlurmSnapshot& slurm) { slurm.jobs[10].suspended = true; });
+  }
+  SUBCASE("but not those of a job that has never had a launcher, and is held") {
+    spared = false;
+    daemon.store.hold(10, true);
+    daemon.slurm_state->change([](SlurmSnapshot& slurm) { slurm.jobs[10].state = SlurmJobState::pending; });
+  }
+  daemon.start();
+  const auto other = daemon.connect(1001);
+  other->says(wire::Register{job(11, "n1", {2}), "n1", 1});
+  REQUIRE(daemon.until([&] { return other->got<wire::Registered>().has_value(); }));
+  daemon.slurm_says([](SlurmSnapshot&) {});
+  daemon.slurm_says_later(300, [](SlurmSnapshot&) {});
+  if (!spared) {
+    CHECK(daemon.until([&] { return daemon.killed() == std::vector<JobId>{20}; }));
+    return;
+  }
+  daemon.pass(50);
+  CHECK(daemon.killed().empty());
+  daemon.slurm_says(runs);  // its launcher has as long as any to register
+  daemon.slurm_says_later(110, [](SlurmSnapshot&) {});
+  daemon.pass(50);
+  CHECK(daemon.killed().empty());
+  daemon.slurm_says_later(20, [](SlurmSnapshot&) {});
+  CHECK(daemon.until([&] { return daemon.killed() == std::vector<JobId>{20}; }));
+}
+
 TEST_CASE("a job whose launcher never comes back is ended when Slurm says so, and not before Slurm answers") {
   Daemon daemon(true);
   daemon.planner.reset();
