@@ -374,9 +374,9 @@ void Planner::note_allocations(const SlurmSnapshot& slurm) {
 void Planner::note_standstill(const SlurmSnapshot& slurm) {
   for (auto& [id, live] : jobs_) {
     const SlurmJob* const job = slurm.alive(id);
-    if (job == nullptr) continue;
     const bool has_base = base_of(live.job) != 0 || !live.bases.empty();
-    const bool stands = is_suspended(live.job, slurm) || (job->state == SlurmJobState::pending && !has_base);
+    const bool stands =
+        job == nullptr || is_suspended(live.job, slurm) || (job->state == SlurmJobState::pending && !has_base);
     if (stands && live.usage.gpus > 0) {
       live.usage.end(slurm.time);
       store_.save(id, live.usage);  // the next espalierd would count the time until its launcher is back

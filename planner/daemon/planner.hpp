@@ -186,10 +186,12 @@ class Planner {
   void take_early_topologies(const SlurmSnapshot& slurm);
   void admit_applicants(const SlurmSnapshot& slurm);
   void admit_now(const wire::ConnectionPtr& link, const wire::Register& message, const SlurmJob& slurm);
+  // Ends jobs that Slurm has ended. A connected launcher has a minute to do so itself. A process that outlives its job
+  // would otherwise keep the job, and a user could gather as many connections as there have been jobs.
   void forget_ended(const SlurmSnapshot& slurm);
   void end_unclaimed(const SlurmSnapshot& slurm);
   void note_allocations(const SlurmSnapshot& slurm);
-  // Stops counting the usage of jobs that Slurm has suspended or requeued, and counts on when they run again.
+  // Stops counting the usage of jobs that Slurm has suspended, requeued or ended, and counts on when they run again.
   void note_standstill(const SlurmSnapshot& slurm);
   void kill_strays(const SlurmSnapshot& slurm);
   // `live` without the extensions `leaving` (sorted), with a plan on the GPUs that are left. Needs last_. Throws Error
@@ -302,6 +304,7 @@ class Planner {
   NodeHealth health_;
   Submissions submissions_;
   Strays strays_;
+  StraySince ended_since_;         // of jobs whose launcher is connected though Slurm has ended them
   std::size_t ending_strays_ = 0;  // whose end Slurm has been asked for, and has not answered
   Leases leases_;
   Allocations allocations_;

@@ -17,6 +17,8 @@ namespace {
 // onto these nodes again.
 constexpr double kRegretRests = 60, kAvoidSeconds = 3600;
 constexpr int kMostRegrets = 6;
+// A launcher has this long to say goodbye after Slurm has ended its job.
+constexpr double kEndedSeconds = 60;
 
 }  // namespace
 
@@ -233,8 +235,16 @@ void Planner::bye(JobId id, int exit_code) {
 void Planner::forget_ended(const SlurmSnapshot& slurm) {
   std::vector<JobId> gone;
   for (const auto& [id, live] : jobs_)
-    if (!live.link && slurm.alive(id) == nullptr) gone.push_back(id);
-  for (const JobId id : gone) bye(id, -1);
+    if (slurm.alive(id) == nullptr && (!live.link || ended_since_.is_over(id, slurm.time, kEndedSeconds)))
+      gone.push_back(id);
+  ended_since_.end_look();
+  for (const JobId id : gone) {
+    const wire::ConnectionPtr link = jobs_.at(id).link;
+    bye(id, -1);
+    if (!link) continue;
+    link->send(wire::Refused{"job " + std::to_string(id) + ": Slurm says that it has ended"});
+    link->close();
+  }
 }
 
 // Ends jobs in the store that ended while no planner ran. A job that is still alive stays: its

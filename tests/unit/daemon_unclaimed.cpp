@@ -78,6 +78,32 @@ TEST_CASE("after a restart, extensions of a job that cannot run its launcher are
   CHECK(daemon.until([&] { return daemon.killed() == std::vector<JobId>{20}; }));
 }
 
+TEST_CASE("a launcher that stays connected when its job has ended is cut off after a minute") {
+  Daemon daemon(true);
+  const auto link = daemon.launcher();
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  const auto is = [](SlurmJobState state) { return [=](SlurmSnapshot& slurm) { slurm.jobs[10].state = state; }; };
+  daemon.slurm_says(is(SlurmJobState::completing));
+  daemon.slurm_says_later(300, [](SlurmSnapshot&) {});
+  daemon.slurm_says(is(SlurmJobState::ended));
+  daemon.slurm_says_later(50, is(SlurmJobState::running));  // as after a slurmctld that had not read its state yet
+  daemon.slurm_says(is(SlurmJobState::ended));
+  const double used = daemon.planner->jobs().at(10).usage.trained;
+  daemon.slurm_says_later(50, [](SlurmSnapshot&) {});
+  CHECK_FALSE(link->closed);
+  REQUIRE(daemon.planner->jobs().contains(10));
+  CHECK(daemon.planner->jobs().at(10).usage.trained == used);
+  CHECK(daemon.planner->jobs_of(1000) == 1);
+  daemon.slurm_says_later(20, [](SlurmSnapshot&) {});
+  CHECK(link->closed);
+  REQUIRE(link->got<wire::Refused>());
+  CHECK(link->got<wire::Refused>()->reason.find("has ended") != std::string::npos);
+  CHECK(daemon.planner->jobs().empty());
+  CHECK(daemon.planner->jobs_of(1000) == 0);  // so many connections fewer may the user have
+  CHECK(daemon.store.job(10)->ended);
+  CHECK(daemon.store.job(10)->exit_code == -1);
+}
+
 TEST_CASE("a job whose launcher never comes back is ended when Slurm says so, and not before Slurm answers") {
   Daemon daemon(true);
   daemon.planner.reset();
