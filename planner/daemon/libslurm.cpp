@@ -20,6 +20,7 @@
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/slurm.hpp"
+#include "planner/daemon/slurm_answers.hpp"
 #include "planner/daemon/slurm_jobs.hpp"
 #include "planner/daemon/slurm_nodes.hpp"
 #include "planner/slurm/accounting.h"
@@ -29,10 +30,10 @@
 namespace espalier {
 namespace {
 
-constexpr double kTopologySeconds = 60;  // it changes when slurmctld is reconfigured, or nodes come and go
+constexpr double kConfigurationSeconds = 60;  // what changes when slurmctld is reconfigured is read again after so long
 
 // The clock may have been set back since.
-bool is_old(double read, double now) { return now < read || now - read > kTopologySeconds; }
+bool is_old(double read, double now) { return now < read || now - read > kConfigurationSeconds; }
 
 [[noreturn]] void fail(const std::string& what) {
   throw Error(what + ": " + slurm_strerror(errno) + "; is slurmctld up, and SLURM_CONF right?");
@@ -65,12 +66,13 @@ class LibSlurm final : public Slurm {
   SlurmSnapshot snapshot() override {
     SlurmSnapshot result;
     result.time = clock_seconds();
-    if (is_old(topology_time_, result.time)) {
+    if (is_old(configuration_time_, result.time)) {
       load_configuration();
       load_reservations();
-      load_topology(result.time);
-      load_shares();
+      configuration_time_ = result.time;
     }
+    if (topology_times_.due(result.time)) load_topology();
+    if (shares_times_.due(result.time)) load_shares();
     result.slurm_user = slurm_user_;
     result.auth_type = auth_type_;
     result.private_jobs = private_jobs_;
@@ -137,6 +139,8 @@ class LibSlurm final : public Slurm {
     if (slurm_load_ctl_conf(0, &conf.message) != SLURM_SUCCESS) fail("slurmctld's configuration");
     slurm_user_ = conf->slurm_user_id;
     auth_type_ = conf->authtype == nullptr ? "" : conf->authtype;
+    accounting_ = conf->accounting_storage_type == nullptr ? "" : conf->accounting_storage_type;
+    topology_plugin_ = conf->topology_plugin == nullptr ? "" : conf->topology_plugin;
     private_jobs_ = (conf->private_data & PRIVATE_DATA_JOBS) != 0;
     preemption_.type = conf->preempt_type == nullptr ? "" : conf->preempt_type;
     cluster_mode_ = conf->preempt_mode;
@@ -226,9 +230,16 @@ class LibSlurm final : public Slurm {
   void load_shares() {
     std::erase_if(user_names_, [](const auto& one) { return one.second.empty(); });
     const std::unique_ptr<char, decltype(&std::free)> text(espalier_slurm_shares(), std::free);
-    if (text) shares_ = *text.get() == 0 ? nullptr : std::make_shared<const FairShares>(parse_fair_shares(text.get()));
-    else if (!std::exchange(shares_missed_, true))
-      spdlog::warn("fair shares are not known: sshare cannot be run, or does not answer; is slurm-client installed?");
+    shares_times_.asked(clock_seconds());
+    auto told = told_shares(text.get(), accounting_);
+    if (told) {
+      shares_ = std::move(*told);
+      shares_times_.answered();
+    } else if (shares_times_.failed()) {
+      spdlog::warn(
+          "fair shares cannot be read, and the last ones count: sshare cannot be run, or slurmctld does not answer it; "
+          "is slurm-client installed? Without priority/multifactor there are none");
+    }
   }
 
   // Slurm's records of accounts have names. A lookup may ask a directory service, so that each is made once, and one
@@ -249,17 +260,19 @@ class LibSlurm final : public Slurm {
     return found == shares_->factors.end() ? std::nullopt : std::optional(found->second);
   }
 
-  void load_topology(double now) {
+  void load_topology() {
     const std::unique_ptr<char, decltype(&std::free)> text(espalier_slurm_topology(), std::free);
-    topology_time_ = now;
-    if (!text) {  // decisions are possible without it
-      if (!std::exchange(topology_missed_, true))
+    topology_times_.asked(clock_seconds());
+    auto told = told_topology(text.get(), topology_plugin_);
+    if (!told) {  // decisions are possible without it
+      if (topology_times_.failed())
         spdlog::warn(
-            "the topology is not known, and the last one counts: `scontrol show topology` cannot be run, or does "
-            "not answer; is slurm-client installed?");
+            "the topology cannot be read, and the last one counts: `scontrol show topology` cannot be run, or "
+            "slurmctld does not answer it; is slurm-client installed?");
       return;
     }
-    switches_ = parse_topology(text.get());
+    topology_times_.answered();
+    switches_ = std::move(*told);
     if (switches_.empty() && !topology_file_.empty()) switches_ = read_topology_file(topology_file_);
   }
 
@@ -294,7 +307,7 @@ class LibSlurm final : public Slurm {
     for (std::uint32_t i = 0; i < nodes->record_count; ++i)
       if (nodes->node_array[i].name != nullptr) names.insert(nodes->node_array[i].name);
     // A dynamic node may bring a place in the topology with it.
-    if (names != partitions_.all && !partitions_.all.empty()) load_topology(result.time);
+    if (names != partitions_.all && !partitions_.all.empty()) load_topology();
     partitions_.all = std::move(names);
     gpu_types_.clear();
     features_.clear();
@@ -376,6 +389,7 @@ class LibSlurm final : public Slurm {
   }
 
   std::string partition_, topology_file_, auth_type_;
+  std::string accounting_, topology_plugin_;          // AccountingStorageType and TopologyPlugin
   NodesForJobs::Sets gpu_types_, features_;           // by node
   std::map<std::string, std::string> partition_qos_;  // by partition: the QOS that its limits are in, or none
   uid_t slurm_user_ = 0;
@@ -386,11 +400,10 @@ class LibSlurm final : public Slurm {
   QosLimits qos_limits_;
   double accounts_time_ = 0, qos_limits_time_ = 0;
   std::map<std::string, std::uint16_t> tiers_;  // PriorityTier, by partition
-  bool topology_missed_ = false;
   std::shared_ptr<const FairShares> shares_;
-  bool shares_missed_ = false;  // that they are not known was logged
   std::map<uid_t, std::string> user_names_;
-  double topology_time_ = 0;
+  double configuration_time_ = 0;
+  AskingTimes topology_times_, shares_times_;
   bool extensions_open_ = true;
   bool extensions_alone_ = false;             // on a node with no other user's job
   std::map<std::string, uid_t> node_owners_;  // by node, where Slurm keeps it for one user

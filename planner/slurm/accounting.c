@@ -1,6 +1,7 @@
 #define _POSIX_C_SOURCE 200809L /* stpcpy */
 #include "planner/slurm/accounting.h"
 
+#include <errno.h>
 #include <pthread.h> /* slurmdb.h needs it and does not include it */
 #include <stdlib.h>
 #include <string.h>
@@ -89,4 +90,11 @@ int espalier_slurm_each_account(void (*each)(void* context, const struct espalie
   return SLURM_SUCCESS;
 }
 
-char* espalier_slurm_shares(void) { return ESPALIER_SLURM_COMMAND(10, "sshare -a -n -P -o account,user,fairshare"); }
+char* espalier_slurm_shares(void) {
+  int exit_code = 0;
+  char* text = ESPALIER_SLURM_COMMAND(10, "sshare -a -n -P -o account,user,fairshare", &exit_code);
+  if (!text || exit_code == 0) return text;
+  free(text);
+  errno = EIO;
+  return NULL;
+}

@@ -34,8 +34,9 @@ struct espalier_account {
 int espalier_slurm_each_account(void (*each)(void* context, const struct espalier_account* account), void* context);
 
 /* Accounts, users and fair shares, as `sshare -a -n -P -o account,user,fairshare` prints them: libslurm tells them to
- * nobody. The text is empty where the site has no accounting. NULL with errno when sshare cannot be run, or does not
- * end within 10 s. The caller frees the text with free(). */
+ * nobody. The text is empty where the site has no accounting. NULL with errno: when sshare cannot be run, does not end
+ * within 10 s (ENOENT), or fails, as it does when slurmctld does not answer (EIO). The caller frees the text with
+ * free(). */
 char* espalier_slurm_shares(void);
 
 #ifdef __cplusplus

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-char* espalier_slurm_command(const char* line) {
+char* espalier_slurm_command(const char* line, int* exit_code) {
   FILE* from = popen(line, "r");
   char *text = NULL, part[4096];
   size_t size = 0;
@@ -18,6 +18,7 @@ char* espalier_slurm_command(const char* line) {
   /* timeout(1) ends with 124 when the time is up, with 125 when it fails itself, and as a shell where there is no
    * program. */
   const int ran = WIFEXITED(status) && (WEXITSTATUS(status) < 124 || WEXITSTATUS(status) > 127);
+  if (ran && exit_code) *exit_code = WEXITSTATUS(status);
   if (text && ran) return text;
   errno = text ? ENOENT : ENOMEM;
   free(text);
@@ -29,5 +30,5 @@ char* espalier_slurm_job_text(uint32_t job) {
   const int length = snprintf(line, sizeof(line),
                               "exec timeout -k 5 10 " ESPALIER_SLURM_BIN "/scontrol -o show job %u 2>/dev/null", job);
   errno = ENOENT;
-  return length > 0 && (size_t)length < sizeof(line) ? espalier_slurm_command(line) : NULL;
+  return length > 0 && (size_t)length < sizeof(line) ? espalier_slurm_command(line, NULL) : NULL;
 }

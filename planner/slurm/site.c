@@ -31,7 +31,7 @@ struct espalier_node_use espalier_slurm_node_use(const node_info_t* node) {
 /* The answer can be read only with the topology's plugin, and that plugin does not load into programs that use
  * libslurm: it needs names that only Slurm's own commands have. 24.11's libslurm even crashes when it prints what it
  * did not read. */
-char* espalier_slurm_topology(void) { return ESPALIER_SLURM_COMMAND(60, "scontrol show topology"); }
+char* espalier_slurm_topology(void) { return ESPALIER_SLURM_COMMAND(60, "scontrol show topology", NULL); }
 #else
 char* espalier_slurm_topology(void) {
   topo_info_response_msg_t* topology = NULL;

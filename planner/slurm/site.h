@@ -22,9 +22,9 @@ struct espalier_node_use {
 struct espalier_node_use espalier_slurm_node_use(const node_info_t* node);
 
 /* The cluster's topology, whatever plugin and file describe it, as `scontrol show topology` prints it. The text is
- * empty where the plugin knows no switches and no blocks. Where a site has several topologies it is the default one.
- * Returns NULL with errno: ENOENT when scontrol cannot be run, which reads the topology from 23.11 on. The caller frees
- * the text with free(). May block for MessageTimeout. */
+ * empty where the plugin knows no switches and no blocks, and from 23.11 on also where slurmctld does not answer. Where
+ * a site has several topologies it is the default one. Returns NULL with errno: ENOENT when scontrol cannot be run,
+ * which reads the topology from 23.11 on. The caller frees the text with free(). May block for MessageTimeout. */
 char* espalier_slurm_topology(void);
 
 #ifdef __cplusplus
