@@ -57,6 +57,12 @@ setup() {
   [ "$status" -eq 0 ]
 }
 
+@test "Trainer and Lightning: a generation goes on from its state, whatever checkpoints of their own they find" {
+  run "$python" tests/python/test_resuming.py
+  echo "$output"
+  [ "$status" -eq 0 ]
+}
+
 @test "gradients that are accumulated over several steps: a change, a snapshot and a checkpoint wait for the optimizer" {
   run "$python" tests/python/test_accumulated.py
   echo "$output"

@@ -137,7 +137,8 @@ class Loop:
         if self._strategy.is_global_zero and trainer.progress_bar_callback is not None:
             trainer.progress_bar_callback.enable()  # Lightning has disabled it where nothing is to be written
         trainer._checkpoint_connector._loaded_checkpoint = {}
-        if done > 0:
+        # A state after no step counts too: Lightning's counters may be those of a checkpoint that it has read.
+        if done > 0 or carried.loaded is not None:
             trainer.num_sanity_val_steps = 0
             go_on(trainer, done, len(self._batches) // self._count, self._count)
             if carried.loaded is not None:

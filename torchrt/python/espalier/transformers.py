@@ -10,7 +10,7 @@ The Trainer keeps its loop. Its data, the weight of its losses and what happens 
 from __future__ import annotations
 
 import functools
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 import torch
 import transformers
@@ -101,8 +101,11 @@ class ElasticCallback(TrainerCallback):
         self._unlogged = 0.0    # sum of the losses since the Trainer last logged
         self._own_loss = _is_own(trainer, "compute_loss")
         self._training_step, self._compute_loss = trainer.training_step, trainer.compute_loss
-        replaced = {"get_train_dataloader": self._loader, "training_step": self._weigh_step, "compute_loss": self._weigh_loss,
-                    "get_total_train_batch_size": lambda _args: run.global_batch}
+        replaced: Dict[str, Any] = {"get_train_dataloader": self._loader, "training_step": self._weigh_step, "compute_loss": self._weigh_loss,
+                                    "get_total_train_batch_size": lambda _args: run.global_batch}
+        self._init_training_state = getattr(trainer, "_init_training_state", None)
+        if self._init_training_state is not None:
+            replaced["_init_training_state"] = self._from_first_epoch
         for name, one in replaced.items():
             setattr(trainer, name, one)
 
@@ -170,17 +173,27 @@ class ElasticCallback(TrainerCallback):
 
     # ---- the loop
 
+    def _from_first_epoch(self, *given: Any, **named: Any) -> Tuple[int, int]:
+        """The Trainer's epochs that are done, and the batches of the next one that are done: none. The Trainer counts them by its own checkpoint,
+        before the run tells after which step it goes on. That may be an earlier one, and the epochs that are left would be too few. The loop ends
+        by max_steps, so epochs too many do no harm."""
+        assert self._init_training_state is not None
+        self._init_training_state(*given, **named)
+        return 0, 0
+
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         trainer, run = self._trainer, self._run
         carried = _Carried(trainer, self, state)
         run.register(model=trainer.model_wrapped, optimizer=trainer.optimizer, scheduler=trainer.lr_scheduler,
                      scaler=getattr(trainer.accelerator, "scaler", None), data=self._batches, trainer=carried)
         done = run.start(state.global_step)
-        if done == 0 or carried.loaded is None:
+        if carried.loaded is None:
             return
+        # Also where no step is done: the Trainer may have read a checkpoint of its own, and has the step's number from that.
         carried.apply()
         state.global_step, state.epoch = done, done / self._pass
-        args.eval_on_start = False
+        if done > 0:
+            args.eval_on_start = False
 
     def on_epoch_begin(self, *_: Any, **__: Any) -> None:
         self._end_step()  # before the loader is asked where it begins

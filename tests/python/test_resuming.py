@@ -1,0 +1,234 @@
+"""Unit tests of the Python package: the Trainer and Lightning go on from a state and from checkpoints of their own, which are of other steps. Run by
+tests/torchrt/python.bats."""
+import contextlib
+import importlib.util
+import os
+import socket
+import tempfile
+import types
+import unittest
+import unittest.mock
+
+import stand_in
+
+STEPS = 12  # three epochs of 16 samples
+
+
+class Control(stand_in.Control):
+    """It says of which step the state is that a generation takes over."""
+
+    def __init__(self, step):
+        super().__init__()
+        self._step = step
+
+    def expect(self, *kinds, timeout=0.0):
+        return {**super().expect(*kinds, timeout=timeout), "step": self._step}
+
+
+def step_in(path):
+    from espalier._memory import private_map
+    from espalier._state import head_of
+    with open(path, "rb") as file:
+        return head_of(private_map(file.fileno())).step
+
+
+def joined(source, state, checkpoint, every):
+    """A run. source: "": the first generation; "recovery" or "live": one that takes over `state`, a file that checkpoint= has written; None: there is none."""
+    run = stand_in.join(Control(step_in(state) if state else 0), global_batch=4, steps=STEPS, checkpoint=checkpoint, checkpoint_every=every)
+    if source:
+        run._worker.source = {"generation": 0, "recovery": source == "recovery"}
+    return run
+
+
+@contextlib.contextmanager
+def taking_over(state):
+    """What a generation takes over is the state in that file."""
+    from espalier import _whole
+    from espalier._memory import private_map
+    from espalier._state import apply, read
+
+    def take(hand, _):
+        if state is None:
+            return None
+        with open(state, "rb") as file:
+            step, found = read(private_map(file.fileno()), objects=hand._objects)
+        apply(hand._objects, found, "the test's state")
+        return _whole.Taken(step, 0, 0)
+
+    with unittest.mock.patch.object(_whole.Whole, "recover", take), unittest.mock.patch.object(_whole.Whole, "take_over", take):
+        yield
+
+
+def weights_of(model):
+    return [one.tolist() for one in model.state_dict().values()]
+
+
+@unittest.skipUnless(importlib.util.find_spec("accelerate"), "no accelerate")
+class HuggingFace(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = os.path.join(folder.name, "out")
+        self.state = os.path.join(folder.name, "state")
+
+    def trained(self, save=0, stop=0, resume=None, source="", state=None, checkpoint=None, every=0, first=None, **settings):
+        """A training. save: a checkpoint of the Trainer's every so many steps. stop: after this step. state: what it takes over. first: called with the
+        run before the first step. Returns its steps, the weights after it, the run and the Trainer."""
+        import torch
+        from transformers import Trainer, TrainerCallback, TrainingArguments
+
+        from espalier.transformers import attach
+
+        class Model(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(4, 1)
+
+            def forward(self, x, labels):
+                apart = (self.layer(x).squeeze(1) - labels).square()
+                return {"loss": apart.mean(), "logits": apart}
+
+        steps = []
+
+        class Looking(TrainerCallback):
+            def on_train_begin(self, *_, **__):
+                if first is not None:
+                    first(run)
+
+            def on_step_end(self, args, state, control, **_):
+                steps.append(state.global_step)
+                control.should_training_stop = control.should_training_stop or state.global_step == stop
+
+        torch.manual_seed(1)
+        x = torch.randn(16, 4)
+        dataset = [{"x": one, "labels": one.sin().sum()} for one in x]
+        run = joined(source, state, checkpoint, every)
+        trainer = Trainer(Model(), TrainingArguments(
+            self.out, max_steps=STEPS, per_device_train_batch_size=4, learning_rate=0.05, save_strategy="steps" if save else "no", save_steps=save or 500,
+            use_cpu=True, report_to="none", disable_tqdm=True, **settings), train_dataset=dataset, eval_dataset=dataset)
+        attach(run, trainer)
+        trainer.add_callback(Looking())
+        with taking_over(state):
+            trainer.train(resume_from_checkpoint=resume)
+        return types.SimpleNamespace(steps=steps, weights=weights_of(trainer.model), run=run, trainer=trainer)
+
+    def its_own(self, step):
+        """The Trainer's own checkpoint after that step."""
+        self.trained(save=step, stop=step)
+        return os.path.join(self.out, f"checkpoint-{step}")
+
+    def test_a_state_that_is_older_than_the_trainers_checkpoint_is_trained_on_to_the_last_step(self):
+        whole = self.trained()
+        self.assertEqual(whole.steps, list(range(1, STEPS + 1)))
+        own = self.its_own(9)
+        for done in (3, 6, 8):
+            self.trained(stop=done, checkpoint=self.state, every=100)
+            again = self.trained(resume=own, source="recovery", state=self.state)
+            self.assertEqual(again.steps, list(range(done + 1, STEPS + 1)))
+            self.assertEqual(again.weights, whole.weights)
+            os.remove(self.state)
+
+    def test_a_state_before_the_first_step_counts_where_the_trainer_has_read_a_checkpoint(self):
+        whole, own = self.trained(), self.its_own(9)
+        self.trained(stop=1, checkpoint=self.state, first=lambda run: run._training()._save(0))
+        self.assertEqual(step_in(self.state), 0)
+        again = self.trained(resume=own, source="recovery", state=self.state)
+        self.assertEqual(again.steps, whole.steps)
+        self.assertEqual(again.weights, whole.weights)
+
+    def test_a_trainer_of_an_older_version_which_counts_epochs_elsewhere_is_taken(self):
+        from transformers import Trainer
+        whole, count = self.trained(), Trainer._init_training_state
+
+        def loop(trainer, *given, **named):  # as it was where the method did not exist
+            trainer._init_training_state = lambda *more: count(trainer, *more)
+            try:
+                return real(trainer, *given, **named)
+            finally:
+                del trainer._init_training_state
+
+        real = Trainer._inner_training_loop
+        with unittest.mock.patch.object(Trainer, "_inner_training_loop", loop):
+            del Trainer._init_training_state
+            try:
+                self.assertEqual(self.trained().weights, whole.weights)
+            finally:
+                Trainer._init_training_state = count
+
+
+@unittest.skipUnless(importlib.util.find_spec("lightning"), "no lightning")
+class Lightning(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = folder.name
+        self.state = os.path.join(folder.name, "state")
+
+    def trained(self, save=0, stop=0, resume=None, source="", state=None, checkpoint=None, every=0, first=None):
+        """As HuggingFace.trained()."""
+        import lightning
+        import torch
+        from lightning.pytorch.callbacks import Callback, ModelCheckpoint
+
+        from espalier.lightning import Elastic
+
+        class Model(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(4, 1)
+
+            def training_step(self, batch, batch_idx):
+                return (self.layer(batch[0]).squeeze(1) - batch[0].sin().sum(1)).square().mean()
+
+            def configure_optimizers(self):
+                optimizer = torch.optim.AdamW(self.parameters(), lr=0.05)
+                return {"optimizer": optimizer, "lr_scheduler": {"scheduler": torch.optim.lr_scheduler.LinearLR(optimizer, 0.1), "interval": "step"}}
+
+        steps = []
+
+        class Looking(Callback):
+            def on_train_start(self, trainer, module):
+                if first is not None:
+                    first(run)
+
+            def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
+                steps.append(trainer.global_step)
+                trainer.should_stop = trainer.should_stop or trainer.global_step == stop
+
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1]), "GLOO_SOCKET_IFNAME": "lo"}
+        torch.manual_seed(1)
+        dataset = torch.utils.data.TensorDataset(torch.randn(16, 4))
+        run, model = joined(source, state, checkpoint, every), Model()
+        callbacks = [Looking()]
+        if save:
+            callbacks.append(ModelCheckpoint(self.out, every_n_train_steps=save, save_top_k=-1, filename="{step}", auto_insert_metric_name=False))
+        try:
+            with taking_over(state), unittest.mock.patch.dict(os.environ, place):
+                lightning.Trainer(accelerator="cpu", strategy=Elastic(run), max_steps=STEPS, callbacks=callbacks, default_root_dir=self.out, logger=False,
+                                  enable_checkpointing=bool(save), enable_progress_bar=False, enable_model_summary=False).fit(
+                                      model, torch.utils.data.DataLoader(dataset, batch_size=4, shuffle=True), ckpt_path=resume)
+        finally:
+            if torch.distributed.is_initialized():
+                torch.distributed.destroy_process_group()
+        return types.SimpleNamespace(steps=steps, weights=weights_of(model), run=run)
+
+    def its_own(self, step):
+        self.trained(save=step, stop=step)
+        return os.path.join(self.out, f"{step}.ckpt")
+
+    def test_a_state_that_is_older_than_lightnings_checkpoint_is_trained_on_to_the_last_step(self):
+        whole, own = self.trained(), self.its_own(9)
+        self.assertEqual(whole.steps, list(range(1, STEPS + 1)))
+        for done in (0, 3, 8):
+            self.trained(stop=done or 1, checkpoint=self.state, every=0 if done == 0 else 100, first=None if done else lambda run: run._training()._save(0))
+            self.assertEqual(step_in(self.state), done)
+            again = self.trained(resume=own, source="recovery", state=self.state)
+            self.assertEqual(again.steps, list(range(done + 1, STEPS + 1)))
+            self.assertEqual(again.weights, whole.weights)
+            os.remove(self.state)
+
+
+if __name__ == "__main__":
+    unittest.main()
