@@ -2,6 +2,7 @@
 tests/torchrt/python.bats."""
 import contextlib
 import importlib.util
+import io
 import os
 import socket
 import tempfile
@@ -135,6 +136,43 @@ class HuggingFace(unittest.TestCase):
         again = self.trained(resume=own, source="recovery", state=self.state)
         self.assertEqual(again.steps, whole.steps)
         self.assertEqual(again.weights, whole.weights)
+
+    def left_half_written(self, step, state=None):
+        """A checkpoint of the Trainer's whose writer was killed. state: what it has left of trainer_state.json."""
+        folder = os.path.join(self.out, f"checkpoint-{step}")
+        os.makedirs(folder)
+        open(os.path.join(folder, "model.safetensors"), "wb").close()
+        if state is not None:
+            with open(os.path.join(folder, "trainer_state.json"), "w") as file:
+                file.write(state)
+        return folder
+
+    def test_a_checkpoint_of_the_trainers_that_was_not_written_to_its_end_is_passed_over(self):
+        whole = self.trained()
+        self.its_own(6)
+        first, second = self.left_half_written(9), self.left_half_written(10, '{"global_step": 1')
+        for resume in (True, second, first):
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said):
+                again = self.trained(resume=resume)
+            self.assertEqual(again.steps, list(range(7, STEPS + 1)))
+            self.assertEqual(again.weights, whole.weights)
+            self.assertIn(f"espalier: {first} is not whole", said.getvalue())
+            self.assertEqual(f"espalier: {second} is not whole" in said.getvalue(), resume is not first)
+
+    def test_where_no_checkpoint_of_the_trainers_is_whole_it_begins_at_the_first_step(self):
+        half = self.left_half_written(9)
+        for resume in (True, half):
+            self.assertEqual(self.trained(resume=resume).steps, list(range(1, STEPS + 1)))
+
+    def test_what_the_trainer_refuses_it_still_refuses(self):
+        os.makedirs(self.out)
+        with self.assertRaisesRegex(ValueError, "No valid checkpoint found"):
+            self.trained(resume=True)
+        elsewhere = self.left_half_written(9)
+        self.out = os.path.join(self.out, "other")
+        with self.assertRaises(Exception):
+            self.trained(resume=elsewhere)  # somebody has named it: it is not for us to take another
 
     def test_a_trainer_of_an_older_version_which_counts_epochs_elsewhere_is_taken(self):
         from transformers import Trainer

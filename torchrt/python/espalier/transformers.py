@@ -10,6 +10,10 @@ The Trainer keeps its loop. Its data, the weight of its losses and what happens 
 from __future__ import annotations
 
 import functools
+import json
+import os
+import re
+import sys
 from typing import Any, Dict, List, Tuple
 
 import torch
@@ -82,6 +86,35 @@ def _tells_in_vain(trainer: Trainer) -> bool:
     return scaled is not None and not hasattr(Trainer, _SCALED) and bool(scaled) != counts
 
 
+def _is_whole(folder: str) -> bool:
+    """Whether a checkpoint of the Trainer's was written to its end: trainer_state.json comes last."""
+    try:
+        with open(os.path.join(folder, "trainer_state.json"), encoding="utf-8") as file:
+            json.load(file)
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def _whole_checkpoint(folder: str, given: Any, tells: bool) -> Any:
+    """What train() is given as resume_from_checkpoint, or the newest checkpoint in the Trainer's `folder` before it where that is not whole. None: no
+    such one is. A folder that was named and lies elsewhere is the script's affair. tells: whether this process says what is passed over."""
+    if not given or not os.path.isdir(folder):
+        return given
+    there = {int(found[1]): os.path.join(folder, one) for one in os.listdir(folder) if (found := re.fullmatch(r"checkpoint-(\d+)", one))}
+    newest_first = [there[step] for step in sorted(there, reverse=True) if os.path.isdir(there[step])]
+    if given is not True:
+        same = [os.path.realpath(one) == os.path.realpath(given) for one in newest_first]
+        newest_first = newest_first[same.index(True):] if True in same else []
+    for one in newest_first:
+        if _is_whole(one):
+            return one
+        if tells:
+            print(f"espalier: {one} is not whole: it has no readable trainer_state.json, which the Trainer writes last; the checkpoint before it is taken, "
+                  "if there is one", file=sys.stderr, flush=True)
+    return None if newest_first else given
+
+
 class ElasticCallback(TrainerCallback):
     """What the run does in a Trainer's loop. Made by attach()."""
 
@@ -100,9 +133,9 @@ class ElasticCallback(TrainerCallback):
         self._in_step = False   # begun, and its hand-over has not come yet
         self._unlogged = 0.0    # sum of the losses since the Trainer last logged
         self._own_loss = _is_own(trainer, "compute_loss")
-        self._training_step, self._compute_loss = trainer.training_step, trainer.compute_loss
-        replaced: Dict[str, Any] = {"get_train_dataloader": self._loader, "training_step": self._weigh_step, "compute_loss": self._weigh_loss,
-                                    "get_total_train_batch_size": lambda _args: run.global_batch}
+        self._train, self._training_step, self._compute_loss = trainer.train, trainer.training_step, trainer.compute_loss
+        replaced: Dict[str, Any] = {"train": self._train_from_whole, "get_train_dataloader": self._loader, "training_step": self._weigh_step,
+                                    "compute_loss": self._weigh_loss, "get_total_train_batch_size": lambda _args: run.global_batch}
         self._init_training_state = getattr(trainer, "_init_training_state", None)
         if self._init_training_state is not None:
             replaced["_init_training_state"] = self._from_first_epoch
@@ -172,6 +205,10 @@ class ElasticCallback(TrainerCallback):
         return share * len(self._parts) if function is None else share
 
     # ---- the loop
+
+    def _train_from_whole(self, resume_from_checkpoint: Any = None, *given: Any, **named: Any) -> Any:
+        """A process that was killed while the Trainer saved has left half a checkpoint. The Trainer would take it, as it is the last one, and fail."""
+        return self._train(_whole_checkpoint(self._trainer.args.output_dir or "", resume_from_checkpoint, self._run.rank == 0), *given, **named)
 
     def _from_first_epoch(self, *given: Any, **named: Any) -> Tuple[int, int]:
         """The Trainer's epochs that are done, and the batches of the next one that are done: none. The Trainer counts them by its own checkpoint,
