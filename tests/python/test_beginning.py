@@ -129,6 +129,27 @@ class Beginning(unittest.TestCase):
         for found in self.both([None, None], begun=(3, 0)):
             self.assertIn("the processes would go on after the steps [3, 0], by rank", found)
 
+    def test_of_the_checkpoint_and_what_the_program_has_read_by_itself_the_newer_one_counts(self):
+        import torch.distributed.fsdp  # noqa: F401 for all that are forked
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c")
+            written(path)
+            for begun, done in (((5, 5), [5, 5]), ((2, 2), [2, 2]), ((1, 1), [2, 2]),
+                                ((5, 3), [2, 2])):  # all have the checkpoint, and nothing else
+                for kind in ("ddp", "fsdp"):
+                    self.assertEqual(self.both([path, path], kind, begun), done)
+
+    def test_the_step_of_a_checkpoint_is_known_before_its_state_is_read(self):
+        from espalier import _checkpoint
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c")
+            written(path)
+            self.assertEqual(_checkpoint.step_of(path), 2)
+            _, model, _ = training(0, 1, None, stand_in.Control(), "plain")
+            for divided, unit in ((True, 1), (False, 2)):  # a file that names parts
+                _checkpoint.write(path, 7, {"model": model}, 0, unit, divided, lambda _: None, unit)
+                self.assertEqual(_checkpoint.step_of(path), 7)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -137,6 +137,17 @@ class HuggingFace(unittest.TestCase):
         self.assertEqual(again.steps, whole.steps)
         self.assertEqual(again.weights, whole.weights)
 
+    def test_of_the_trainers_checkpoint_and_that_of_the_run_the_newer_one_counts(self):
+        whole = self.trained()
+        for own, done in ((9, 6), (6, 9), (6, 6)):
+            folder = self.its_own(own)
+            self.trained(stop=done, checkpoint=self.state, every=100)
+            self.assertEqual(step_in(self.state), done)
+            again = self.trained(resume=folder, checkpoint=self.state)
+            self.assertEqual(again.steps, list(range(max(own, done) + 1, STEPS + 1)))
+            self.assertEqual(again.weights, whole.weights)
+            os.remove(self.state)
+
     def left_half_written(self, step, state=None):
         """A checkpoint of the Trainer's whose writer was killed. state: what it has left of trainer_state.json."""
         folder = os.path.join(self.out, f"checkpoint-{step}")
@@ -264,6 +275,17 @@ class Lightning(unittest.TestCase):
             self.assertEqual(step_in(self.state), done)
             again = self.trained(resume=own, source="recovery", state=self.state)
             self.assertEqual(again.steps, list(range(done + 1, STEPS + 1)))
+            self.assertEqual(again.weights, whole.weights)
+            os.remove(self.state)
+
+    def test_of_lightnings_checkpoint_and_that_of_the_run_the_newer_one_counts(self):
+        whole = self.trained()
+        for own, done in ((9, 6), (6, 9), (6, 6)):
+            path = self.its_own(own)
+            self.trained(stop=done, checkpoint=self.state, every=100)
+            self.assertEqual(step_in(self.state), done)
+            again = self.trained(resume=path, checkpoint=self.state)
+            self.assertEqual(again.steps, list(range(max(own, done) + 1, STEPS + 1)))
             self.assertEqual(again.weights, whole.weights)
             os.remove(self.state)
 

@@ -206,6 +206,18 @@ def _parts(path: str) -> "Optional[Dict[str, int]]":
         raise StateError(f"the checkpoint {path}: names no parts: {error}") from error
 
 
+def step_of(path: str) -> int:
+    """The step of the checkpoint, without its state. Raises OSError and StateError."""
+    parts = _parts(path)
+    if parts is not None:
+        return parts["step"]
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return head_of(private_map(fd)).step
+    finally:
+        os.close(fd)
+
+
 def load(path: str, objects: Dict[str, Any], divided: bool, place: int = 0, unit: int = 1, named: bool = False,
          maximum: "Callable[[Any], None]" = lambda _: None, global_batch: int = 0) -> int:
     """The step of the checkpoint, which is in the objects then. All processes call it; maximum: see assemble(). global_batch: samples of a step,

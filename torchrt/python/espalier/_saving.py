@@ -31,6 +31,14 @@ class Saving:
                              "and the others do not; all must see the same file: give checkpoint= a path in a folder that all nodes share")
         return all(told)
 
+    def is_older(self, begun: int, group: Any) -> bool:
+        """Whether the checkpoint that is there is of an earlier step than `begun`, that of what the program has read by itself. Where that is not the
+        same in all processes, the checkpoint is all that they have in common, and counts. All processes call it. Raises OSError and StateError."""
+        told = gathered(begun, group)
+        if begun == 0 or len(set(told)) > 1:
+            return False
+        return max(gathered(_checkpoint.step_of(self.path), group)) < begun  # type: ignore[arg-type]
+
     def load(self, divided: bool, group: Any) -> int:
         """The step of the one that is there, which is in the objects then. All processes call it. Raises OSError and StateError."""
         run = self._run

@@ -134,10 +134,12 @@ class Training:
         return done
 
     def _from_checkpoint(self) -> int:
-        """Steps that are done by the checkpoint, or by what the program has read by itself. Raises StateError where processes differ: they would
-        train on with other weights each, and nothing would tell."""
+        """Steps that are done by the checkpoint, or by what the program has read by itself, where that is newer. Raises StateError where processes
+        differ: they would train on with other weights each, and nothing would tell."""
         group = self.groups.all
-        done = self.saving.load(self._divided, group) if self.saving.is_there(group) else self._begun
+        done = self._begun
+        if self.saving.is_there(group) and not self.saving.is_older(done, group):
+            done = self.saving.load(self._divided, group)
         told = gathered(done, group)
         if len(set(told)) > 1:
             raise StateError(f"the processes would go on after the steps {told}, by rank; all must read the same checkpoint, from a folder that all "
