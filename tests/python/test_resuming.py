@@ -60,6 +60,26 @@ def taking_over(state):
         yield
 
 
+@contextlib.contextmanager
+def keeping_the_first_snapshot(path):
+    """Of a run that goes on from a checkpoint it is made before the run's first step, and before the Trainer or Lightning has its own state."""
+    from espalier import _snapshots
+    from espalier._memory import SharedMemory
+
+    def make(snapshots, step, elsewhere=True):
+        if os.path.exists(path):
+            return
+        packed = snapshots._pack(step)
+        memory = SharedMemory(packed.size)
+        packed.write(memory.map)
+        with open(path, "wb") as file:
+            file.write(memory.map)
+        memory.close()
+
+    with unittest.mock.patch.object(_snapshots.Snapshots, "make", make):
+        yield
+
+
 def weights_of(model):
     return [one.tolist() for one in model.state_dict().values()]
 
@@ -147,6 +167,18 @@ class HuggingFace(unittest.TestCase):
             self.assertEqual(again.steps, list(range(max(own, done) + 1, STEPS + 1)))
             self.assertEqual(again.weights, whole.weights)
             os.remove(self.state)
+
+    def test_the_first_snapshot_after_a_checkpoint_holds_what_the_trainer_had(self):
+        whole, snapshot = self.trained(logging_steps=2), os.path.join(self.out, "snapshot")
+        self.trained(stop=5, checkpoint=self.state, every=100, logging_steps=2)
+        os.makedirs(self.out, exist_ok=True)
+        with keeping_the_first_snapshot(snapshot):
+            self.trained(checkpoint=self.state, logging_steps=2)
+        self.assertEqual(step_in(snapshot), 5)
+        again = self.trained(source="recovery", state=snapshot, logging_steps=2)
+        self.assertEqual(again.steps, list(range(6, STEPS + 1)))
+        logged, before = ([(one["step"], one["loss"]) for one in run.trainer.state.log_history if "loss" in one] for run in (again, whole))
+        self.assertEqual(logged, before)
 
     def left_half_written(self, step, state=None):
         """A checkpoint of the Trainer's whose writer was killed. state: what it has left of trainer_state.json."""
@@ -277,6 +309,16 @@ class Lightning(unittest.TestCase):
             self.assertEqual(again.steps, list(range(done + 1, STEPS + 1)))
             self.assertEqual(again.weights, whole.weights)
             os.remove(self.state)
+
+    def test_the_first_snapshot_after_a_checkpoint_holds_what_lightning_had(self):
+        whole, snapshot = self.trained(), os.path.join(self.out, "snapshot")
+        self.trained(stop=3, checkpoint=self.state, every=100)
+        with keeping_the_first_snapshot(snapshot):
+            self.trained(checkpoint=self.state)
+        self.assertEqual(step_in(snapshot), 3)
+        again = self.trained(source="recovery", state=snapshot)  # its schedule is in the midst of what LinearLR warms up
+        self.assertEqual(again.steps, list(range(4, STEPS + 1)))
+        self.assertEqual(again.weights, whole.weights)
 
     def test_of_lightnings_checkpoint_and_that_of_the_run_the_newer_one_counts(self):
         whole = self.trained()

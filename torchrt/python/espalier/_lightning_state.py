@@ -14,10 +14,12 @@ class Carried:
 
     def __init__(self, trainer: Any) -> None:
         self._trainer = trainer
-        self.loaded: Any = None
+        self.loaded: Any = None  # and not applied yet
 
     def state_dict(self) -> Dict[str, Any]:
         trainer = self._trainer
+        if self.loaded is not None:  # the first snapshot is made before Lightning has it
+            return self.loaded  # type: ignore[no-any-return]
         for logger in trainer.loggers:
             logger.save()  # the next generation writes on where this one's file ends
         kept = trainer._checkpoint_connector.dump_checkpoint(weights_only=False)
@@ -53,6 +55,7 @@ class Carried:
         connector.restore_precision_plugin_state()
         connector.restore_lr_schedulers()
         connector._loaded_checkpoint = {}
+        self.loaded = None
 
 
 def _address(value: Any) -> Any:

@@ -280,13 +280,15 @@ class _Carried:
 
     def __init__(self, trainer: Trainer, callback: ElasticCallback, state: Any) -> None:
         self._trainer, self._callback, self._state = trainer, callback, state
-        self.loaded: Any = None
+        self.loaded: Any = None  # and not applied yet
 
     def _exportable(self) -> List[Any]:
         return [one for one in self._trainer.callback_handler.callbacks if isinstance(one, ExportableState)]
 
     def state_dict(self) -> Dict[str, Any]:
         trainer = self._trainer
+        if self.loaded is not None:  # the first snapshot is made before the Trainer has it
+            return self.loaded  # type: ignore[no-any-return]
         return {**{name: getattr(self._state, name) for name in _CARRIED},
                 "unlogged": self._callback._unlogged, "logged_step": trainer._globalstep_last_logged,
                 "logged_loss": trainer._total_loss_scalar, "first_step": trainer._initial_global_step,
@@ -309,3 +311,4 @@ class _Carried:
         for one, (_, attributes) in zip(self._exportable(), state["callbacks"]):
             for name, value in attributes.items():
                 setattr(one, name, value)
+        self.loaded = None
