@@ -180,6 +180,40 @@ class HuggingFace(unittest.TestCase):
         logged, before = ([(one["step"], one["loss"]) for one in run.trainer.state.log_history if "loss" in one] for run in (again, whole))
         self.assertEqual(logged, before)
 
+    def weights_in(self, state):
+        from espalier._memory import private_map
+        from espalier._state import read
+        with open(state, "rb") as file:
+            return [one.tolist() for one in read(private_map(file.fileno()))[1]["model"].values()]
+
+    def test_what_is_kept_at_the_end_are_the_weights_of_the_last_step_also_where_the_trainer_loads_the_best_ones(self):
+        # The best ones are those of the first evaluation, whose loss is the largest.
+        best = {"save": 4, "eval_strategy": "steps", "eval_steps": 4, "load_best_model_at_end": True, "metric_for_best_model": "loss", "greater_is_better": True}
+        whole, fourth, eighth = self.trained(), self.trained(stop=4).weights, self.trained(stop=8).weights
+        early = self.trained(stop=8, checkpoint=self.state, every=100, **best)
+        self.assertEqual(early.weights, fourth)
+        self.assertEqual((step_in(self.state), self.weights_in(self.state)), (8, eighth))
+        self.assertEqual(early.run._worker.control.kinds().count("done"), 1)
+        again = self.trained(checkpoint=self.state, every=100, **best)
+        self.assertEqual(again.steps, list(range(9, STEPS + 1)))
+        self.assertEqual(again.weights, fourth)
+        self.assertEqual((step_in(self.state), self.weights_in(self.state)), (STEPS, whole.weights))
+        # A loss after the last step: the end is done once more.
+        last = self.trained(source="recovery", state=self.state, **best)
+        self.assertEqual((last.steps, last.weights), ([], fourth))
+
+    def test_a_callback_that_loads_the_best_weights_in_the_midst_does_not_end_the_training(self):
+        from transformers import Trainer
+
+        def calling(run):
+            trainer = run._objects["trainer"]._trainer
+            trainer.callback_handler.callbacks[-1].on_log = lambda *_, **__: trainer._load_best_model()
+
+        with unittest.mock.patch.object(Trainer, "_load_best_model", lambda trainer: None):
+            made = self.trained(logging_steps=2, first=calling)
+        self.assertEqual(made.steps, list(range(1, STEPS + 1)))
+        self.assertEqual(made.weights, self.trained().weights)
+
     def left_half_written(self, step, state=None):
         """A checkpoint of the Trainer's whose writer was killed. state: what it has left of trainer_state.json."""
         folder = os.path.join(self.out, f"checkpoint-{step}")

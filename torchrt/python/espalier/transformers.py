@@ -135,7 +135,9 @@ class ElasticCallback(TrainerCallback):
         self._own_loss = _is_own(trainer, "compute_loss")
         self._train, self._training_step, self._compute_loss = trainer.train, trainer.training_step, trainer.compute_loss
         replaced: Dict[str, Any] = {"train": self._train_from_whole, "get_train_dataloader": self._loader, "training_step": self._weigh_step,
-                                    "compute_loss": self._weigh_loss, "get_total_train_batch_size": lambda _args: run.global_batch}
+                                    "compute_loss": self._weigh_loss, "get_total_train_batch_size": lambda _args: run.global_batch,
+                                    "_load_best_model": self._end_before_best}
+        self._load_best_model, self._finished = trainer._load_best_model, False
         self._init_training_state = getattr(trainer, "_init_training_state", None)
         if self._init_training_state is not None:
             replaced["_init_training_state"] = self._from_first_epoch
@@ -269,10 +271,23 @@ class ElasticCallback(TrainerCallback):
 
     # ---- the end
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if state.global_step == self._run.total_steps:
+    def _end_before_best(self, *given: Any, **named: Any) -> Any:
+        """load_best_model_at_end: what is kept of the training's end is the state of its last step. The best weights with the optimizer of that step
+        are no state to go on from. A callback may load them in the midst of the training, which ends nothing."""
+        if self._trainer.control.should_training_stop:
+            self._finish()
+        return self._load_best_model(*given, **named)
+
+    def _finish(self) -> None:
+        if self._finished:
+            return
+        self._finished = True
+        if self._trainer.state.global_step == self._run.total_steps:
             self._end_step()
         self._run.finish()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._finish()
 
 
 class _Carried:
