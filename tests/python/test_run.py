@@ -329,6 +329,40 @@ class Join(unittest.TestCase):
         code, said = self.run_script("import espalier; espalier.join(global_batch=4, steps=1)", RANK="0", WORLD_SIZE="5")
         self.assertIn("smaller than the 5 processes", said)
 
+    def test_joining_raises_the_limit_of_open_files_to_the_hard_one_or_a_million(self):
+        text = ("import resource as r, espalier\n"
+                "r.setrlimit(r.RLIMIT_NOFILE, (64, {0}))\n"
+                "try: espalier.join(global_batch=4, steps=1)\n"
+                "except espalier.ChannelError as error: assert 'host:port' in str(error), error\n"
+                "print(*r.getrlimit(r.RLIMIT_NOFILE))\n")
+        led = {"ESPALIER_LAUNCHER": "nowhere", "ESPALIER_TOKEN": "t", "ESPALIER_GENERATION": "0", "OMPI_COMM_WORLD_RANK": "0"}
+        for environment in ({}, led):  # a plain run, and one of a launcher
+            code, said = self.run_script(text.format(900), **environment)
+            self.assertEqual((code, said), (0, "900 900\n"))
+
+    def test_a_limit_of_open_files_is_never_lowered_and_one_that_cannot_be_raised_ends_nothing(self):
+        from espalier import _open_files
+        free, most, done = _open_files.resource.RLIM_INFINITY, 1 << 20, []
+
+        def limited(soft, hard, refuses=False):
+            done.clear()
+
+            def set_limit(which, limits):
+                if refuses:
+                    raise ValueError("not allowed to raise maximum limit")
+                done.append(limits)
+
+            with unittest.mock.patch.multiple(_open_files.resource, getrlimit=lambda which: (soft, hard), setrlimit=set_limit):
+                _open_files.allow_many_files()
+            return list(done)
+
+        self.assertEqual(limited(1024, 4096), [(4096, 4096)])
+        self.assertEqual(limited(1024, most * 2), [(most, most * 2)])
+        self.assertEqual(limited(1024, free), [(most, free)])
+        for soft, hard in ((4096, 4096), (most, free), (most + 1, most * 2), (free, free)):
+            self.assertEqual(limited(soft, hard), [])
+        self.assertEqual(limited(1024, 4096, refuses=True), [])
+
     def test_a_half_set_environment_is_refused_by_name(self):
         for missing, words in (({}, "ESPALIER_GENERATION"), ({"ESPALIER_GENERATION": "x"}, "is not a number"),
                                ({"ESPALIER_GENERATION": "0"}, "OMPI_COMM_WORLD_RANK"),

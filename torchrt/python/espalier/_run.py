@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Optional, Sequence, 
 from . import _forks
 from ._layouts import Layouts, Plan
 from ._network import use_between
+from ._open_files import allow_many_files
 from ._random import seed_step
 from ._slices import count_of, even_shares, parts_of
 from ._steps import Steps
@@ -54,6 +55,7 @@ class Run:
         self._checkpoint, self._every, self._minutes = checkpoint, checkpoint_every, checkpoint_minutes
         self._snapshot_seconds, self.hand_over_pages = snapshot_seconds, bool(hand_over_pages)
         _forks.begin()
+        allow_many_files()
         self._worker: Optional[Worker] = None
         if "ESPALIER_LAUNCHER" in os.environ:
             _check_not_imported_again()
