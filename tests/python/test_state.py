@@ -9,6 +9,7 @@ import time
 import unittest
 import unittest.mock
 
+import stand_in
 from espalier import _handover, _memory, _vault
 
 
@@ -187,6 +188,35 @@ class State(unittest.TestCase):
             os.utime(path, (time.time() - 1860,) * 2)  # 31 minutes old
             self.assertEqual(run(5, 30), [3, 4, 5])
             self.assertEqual(run(6, 0), [4, 5, 6])
+
+    def test_a_generation_that_goes_on_and_finds_no_checkpoint_writes_one_after_its_first_step(self):
+        """However few minutes each generation has: none of them would live as long as the time without one may be."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "file")
+
+            def generation(source, minutes=30):
+                """The steps that it does, and after which of them the file was written."""
+                run = stand_in.join(stand_in.Control(), global_batch=5, steps=100, checkpoint=path, checkpoint_minutes=minutes)
+                run._worker.source = source
+                objects = self.training()
+                run.register(**objects)
+                done, written, before = [], [], os.path.exists(path) and os.stat(path).st_mtime_ns
+                for step in run.steps():
+                    now = os.path.exists(path) and os.stat(path).st_mtime_ns
+                    written += [step - 1] if now != before else []
+                    before = now
+                    self.train(objects, 1)
+                    run.report(0.0)
+                    done.append(step)
+                    if len(done) == 3:
+                        break
+                return done, written
+
+            goes_on = {"generation": 0, "recovery": True}
+            self.assertEqual(generation(None), ([1, 2, 3], []))
+            self.assertEqual(generation(goes_on, 0), ([1, 2, 3], []))
+            self.assertEqual(generation(goes_on), ([1, 2, 3], [1]))
+            self.assertEqual(generation(goes_on), ([2, 3, 4], []))
 
     def test_a_checkpoint_removes_what_processes_that_were_killed_have_left(self):
         from espalier import _checkpoint

@@ -101,15 +101,16 @@ class Due:
     """Whether another checkpoint is due, by time: counted from the file that is there, else from the process's start. Counted
     by a clock that is never set back, so that a wrong date of the file costs one checkpoint more or one later, not all."""
 
-    def __init__(self, path: Optional[str], minutes: float) -> None:
-        """minutes: 0 is never."""
-        age = 0.0
+    def __init__(self, path: Optional[str], minutes: float, goes_on: bool = False) -> None:
+        """minutes: 0 is never. goes_on: the training has begun in an earlier generation. Where that has left no file, nobody knows how long it
+        has trained, so one is due at once: generations that each end before the time is over would never write one."""
+        self._seconds = 60 * minutes if path else 0.0
+        age = self._seconds if goes_on else 0.0
         if path:
             try:
                 age = max(0.0, time.time() - os.stat(path).st_mtime)
             except OSError:
                 pass
-        self._seconds = 60 * minutes if path else 0.0
         self._begun = time.monotonic() - age
 
     def now(self) -> bool:

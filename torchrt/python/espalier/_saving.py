@@ -12,11 +12,13 @@ from ._whole import largest_in
 
 
 class Saving:
-    def __init__(self, run: Any, objects: Dict[str, Any], path: Optional[str], every: int, minutes: float) -> None:
-        """objects: by name, as their state is kept. every: steps; 0: none by steps. minutes: the longest time without one; 0: any."""
+    def __init__(self, run: Any, objects: Dict[str, Any], path: Optional[str], every: int, minutes: float,
+                 goes_on: bool = False) -> None:
+        """objects: by name, as their state is kept. every: steps; 0: none by steps. minutes: the longest time without one; 0: any.
+        goes_on: the training has begun in an earlier generation."""
         self.path, self.every = path, every
         self._run, self._objects = run, objects
-        self._due = _checkpoint.Due(path, minutes)
+        self._due = _checkpoint.Due(path, minutes, goes_on)
         self._written = -1  # the step of the last one
         self.asked = False  # by the launcher
 

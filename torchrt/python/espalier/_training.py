@@ -44,7 +44,7 @@ class Training:
         self._ending = Ending(worker, self.groups.release)
         registered.check(run.replicas)
         self._objects: Dict[str, Any] = dict(by_name(objects)) if self._named else {name: unwrapped(one) for name, one in objects.items()}
-        self.saving = Saving(run, self._objects, checkpoint, every, minutes)
+        self.saving = Saving(run, self._objects, checkpoint, every, minutes, worker is not None and worker.source is not None)
         self._cuda = registered.on_gpu
         self.averager = Averager([one for _, one in registered.modules], run.replicas, self._cuda)
         for one in registered.optimizers:
