@@ -141,6 +141,16 @@ class Shards(unittest.TestCase):
             most = max(map(nodes.count, nodes))
             self.assertLessEqual(max(map(partners.count, partners)), -(-most // min(map(nodes.count, nodes))))
 
+    def test_a_rank_keeps_copies_of_at_most_four_others_while_ranks_elsewhere_have_room(self):
+        from espalier import _partners
+        for nodes, most in ((["a"] * 8 + ["b"] + ["c"] * 8, 4), (["a"] * 8 + ["b", "c"], 4), (["b", "c"] + ["a"] * 8, 4),
+                            (["a"] * 4 + ["b"] * 8 + ["c"] * 4, 2), (["a"] * 8 + ["b"], 8)):  # all of a state are needed: of none a copy is left out
+            partners = _partners.partners_of(nodes)
+            self.assertTrue(all(nodes[rank] != nodes[partner] for rank, partner in enumerate(partners)), (nodes, partners))
+            self.assertEqual(max(map(partners.count, partners)), most, (nodes, partners))
+        # Only what is more than four goes further than to the next node.
+        self.assertEqual(_partners.partners_of(["a"] * 8 + ["b"] + ["c"] * 8)[:8], [8, 8, 8, 8, 9, 10, 11, 12])
+
     def test_the_same_over_tcp_and_strangers_are_hung_up_on(self):
         from espalier import _transfer
         shelves, server = [self.shelf(box, TOKEN) for box in self.blocks(3, 0)], _transfer.Server(TOKEN)

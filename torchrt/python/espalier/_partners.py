@@ -9,6 +9,7 @@ import torch.distributed as dist
 from ._memory import SharedMemory
 
 _CHUNK = 256 << 20  # bytes of one message
+_MOST_WARDS = 4  # of one process, while others have room: each takes memory for two copies, and makes snapshots longer. As in recovery/partners.cpp
 
 
 def keepers_of(nodes: Sequence[str], jobs: Sequence[str]) -> List[str]:
@@ -18,15 +19,26 @@ def keepers_of(nodes: Sequence[str], jobs: Sequence[str]) -> List[str]:
 
 
 def partners_of(nodes: Sequence[str]) -> List[Optional[int]]:
-    """By rank: the rank on the next node (keepers_of()) that keeps its copy. None: all are on one."""
+    """By rank: the rank on the next node (keepers_of()) that keeps its copy. None: all are on one. Where each rank of that node keeps copies of
+    _MOST_WARDS others already, it is one of the node after it, and so on. Where no rank elsewhere has room, it is the one with the fewest: a state
+    of which one part is lost is lost."""
     by_node: Dict[str, List[int]] = {}
     for rank, node in enumerate(nodes):
         by_node.setdefault(node, []).append(rank)
-    names = list(by_node)
-    found: List[Optional[int]] = []
-    for rank, node in enumerate(nodes):
-        following = by_node[names[(names.index(node) + 1) % len(names)]]
-        found.append(None if len(names) == 1 else following[by_node[node].index(rank) % len(following)])
+    found: List[Optional[int]] = [None] * len(nodes)
+    groups, wards = list(by_node.values()), [0] * len(nodes)
+    # The largest node chooses first: fewer ranks are elsewhere for its ranks than for others'.
+    for at in sorted(range(len(groups)), key=lambda at: -len(groups[at])) if len(groups) > 1 else ():
+        further = 1
+        for rank in groups[at]:
+            best = min(groups[(at + further) % len(groups)], key=wards.__getitem__)
+            while wards[best] >= _MOST_WARDS and further + 1 < len(groups):
+                further += 1
+                best = min(groups[(at + further) % len(groups)], key=wards.__getitem__)
+            if wards[best] >= _MOST_WARDS:
+                best = min((one for group in groups if group is not groups[at] for one in group), key=wards.__getitem__)
+            found[rank] = best
+            wards[best] += 1
     return found
 
 
