@@ -35,6 +35,37 @@ def trained(how, steps=30):
     return control, error.getvalue(), means
 
 
+class WholeAverage:
+    """Of a divided parameter: it gathers what the processes have, as scripts do that keep whole tensors."""
+
+    def __init__(self, parameter):
+        self.parameter = parameter
+
+    def state_dict(self):
+        return {"mean": self.parameter.detach().full_tensor()}
+
+    def load_state_dict(self, state):
+        pass
+
+
+def divided(rank, world):
+    """The profile that a process tells, with an object whose state_dict() is an exchange of all."""
+    import torch
+    from torch.distributed.fsdp import fully_shard
+    control = stand_in.Control()
+    run = stand_in.join(control, rank, world, global_batch=2, steps=7)
+    model = fully_shard(torch.nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    run.register(model=model, optimizer=optimizer, average=WholeAverage(model.weight))
+    for step in run.steps():
+        optimizer.zero_grad()
+        loss = model(torch.ones(1, 4)).square().mean()
+        loss.backward()
+        optimizer.step()
+        run.report(loss)
+    return [one["flat"]["state_bytes"] for one in control.told if one["type"] == "profile"]
+
+
 class Event:
     """Of a GPU that is not there."""
 
@@ -71,6 +102,10 @@ class Measuring(unittest.TestCase):
         self.assertTrue(all(map(math.isnan, means)))
         self.assertEqual([one["loss"] for one in control.told if one["type"] == "step"], [None] * 7)
         self.assertEqual((said, control.kinds().count("profile")), ("", 1))
+
+    def test_all_processes_of_a_divided_state_measure_its_size_as_to_ask_for_it_may_be_an_exchange_of_all(self):
+        import torch.distributed.fsdp  # noqa: F401 for all that are forked
+        self.assertEqual(stand_in.processes(2, divided), [[4 * (8 + 2 + 8)], []])
 
     def test_on_a_gpu_events_are_used_again_and_only_steps_before_a_profile_are_waited_for(self):
         import torch

@@ -61,14 +61,17 @@ class Measuring:
         return told
 
     def tell(self, worker: Worker, step: int, reported: bool, ranks: Sequence[List[float]], objects: Dict[str, Any]) -> None:
-        """On rank 0. ranks: what all have told."""
-        replicas = _profile.of_replicas(list(ranks), worker.unit)
+        """Rank 0 tells. All processes call it where the state is divided, as a state_dict() may be an exchange of all then. ranks: what all have told."""
+        replicas = _profile.of_replicas(list(ranks), worker.unit)  # there are some in all processes, or in none
+        bytes_of = sizes(objects) if replicas else (0, 0, 0)
+        if worker.rank > 0:
+            return
         if not replicas:
             self._say_why_not(reported)
             return
         _, _, _, steps, spread = next(one for one in ranks if one[3] > 0)
         peak = torch.cuda.max_memory_allocated() if self._on_gpu else 0
-        worker.control.send("profile", flat=_profile.flat(step, round(steps), replicas, sizes(objects), peak, spread))
+        worker.control.send("profile", flat=_profile.flat(step, round(steps), replicas, bytes_of, peak, spread))
 
     def _say_why_not(self, reported: bool) -> None:
         """Once, and when there was time to measure: the job is not given more GPUs then, and nothing else tells why. Where the optimizer steps

@@ -224,7 +224,7 @@ class Training:
                 told[at] = value
         self.groups.sum(numbers)
         self._agreed = told.tolist()
-        if due and self._worker is not None and self._run.rank == 0:
+        if due and self._worker is not None and (self._divided or self._run.rank == 0):
             ranks = [self._agreed[at:at + _profile.TOLD] for at in range(_HEAD, len(self._agreed), _profile.TOLD)]
             self._measuring.tell(self._worker, self._step, self._reported, ranks, self._objects)
 
