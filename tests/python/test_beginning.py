@@ -68,6 +68,24 @@ def on_a_default_device(rank, world, path):
     return found
 
 
+def divided_here(rank, world, unit, who):
+    """The first step of a process whose model is divided where `who` names the process, or the error."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.tensor import Shard, distribute_tensor
+    weight = distribute_tensor(torch.ones(4, 2), dist.device_mesh.init_device_mesh("cpu", (world,)), [Shard(0)])
+    model = torch.nn.Module()
+    model.weight = torch.nn.Parameter(weight if rank in who else torch.ones(4, 2), requires_grad=False)
+    run = stand_in.join(stand_in.Control(), rank, world, global_batch=4, steps=2, unit=unit)
+    run.register(model=model)
+    try:
+        found = run.start()
+    except RuntimeError as error:
+        found = str(error)
+    dist.destroy_process_group()
+    return found
+
+
 class Beginning(unittest.TestCase):
     def test_a_process_group_that_is_another_than_the_runs_is_refused_in_words(self):
         for told, words in (((0, 1), "process 0 of 1 of the run, and torch.distributed's group has 2 processes, of which it is"),
@@ -81,6 +99,14 @@ class Beginning(unittest.TestCase):
             for one in stand_in.processes(2, on_a_default_device, os.path.join(folder, "c")):
                 self.assertIsInstance(one, list, one)
                 self.assertEqual(*one)
+
+    def test_a_model_that_only_some_processes_divide_is_refused_in_words_by_all(self):
+        import torch.distributed.tensor  # noqa: F401 for all that are forked
+        for unit in (1, 2):
+            self.assertEqual(stand_in.processes(2, divided_here, unit, [0, 1]), [0, 0])
+            self.assertEqual(stand_in.processes(2, divided_here, unit, []), [0, 0])
+            for found in stand_in.processes(2, divided_here, unit, [1]):
+                self.assertIn("the processes [1] of 2 register modules with divided tensors (DTensor), and the others register none", str(found))
 
     def both(self, paths, kind="ddp", begun=(0, 0)):
         return stand_in.processes(2, begins, paths, kind, begun)

@@ -23,9 +23,8 @@ def patience(led: bool) -> Dict[str, Any]:
 class Groups:
     """To make them is collective. Raises StateError."""
 
-    def __init__(self, rank: int, world: int, writes_parts: bool, led: bool) -> None:
-        """rank, world: this process's and the run's processes. writes_parts: each process writes its part of a checkpoint, and so waits for the others
-        where the loop is left early. led: there is a launcher."""
+    def __init__(self, rank: int, world: int, led: bool) -> None:
+        """rank, world: this process's and the run's processes. led: there is a launcher."""
         if world > 1 and not dist.is_initialized():
             raise StateError("call torch.distributed.init_process_group() before run.steps(): there are "
                              f"{world} processes")
@@ -35,7 +34,12 @@ class Groups:
                              "after espalier.join()")
         self.all: Any = dist.new_group(backend="gloo", **patience(led)) if world > 1 else None
         self.sum = sum_over(self.all)
-        self.leavers: Optional[Leavers] = Leavers() if writes_parts and self.all is not None else None
+        self.leavers: Optional[Leavers] = None
+
+    def leave_together(self) -> None:
+        """Each process writes its part of a checkpoint, and so waits for the others where the loop is left early. Collective."""
+        if self.all is not None:
+            self.leavers = Leavers()
 
     def barrier(self) -> None:
         if self.all is not None:

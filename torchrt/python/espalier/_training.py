@@ -39,8 +39,10 @@ class Training:
         self._head = SharedNumbers(_HEAD)  # what a step without a profile tells: made once, as it is needed in each step
         self._registered = registered = Registered(objects)
         self._named = bool(run.has_layouts)
-        self._divided = self._named or registered.is_divided
-        self.groups = Groups(run.rank, run.world, bool(checkpoint) and every > 0 and (self._divided or run.unit > 1), worker is not None)
+        self.groups = Groups(run.rank, run.world, worker is not None)
+        self._divided = self._named or self._all_divide(registered.is_divided)
+        if checkpoint and every > 0 and (self._divided or run.unit > 1):
+            self.groups.leave_together()
         self._ending = Ending(worker, self.groups.release)
         registered.check(run.replicas)
         self._objects: Dict[str, Any] = dict(by_name(objects)) if self._named else {name: unwrapped(one) for name, one in objects.items()}
@@ -62,6 +64,16 @@ class Training:
         self._begin_step(0)
 
     # ---- the beginning
+
+    def _all_divide(self, here: bool) -> bool:
+        """Whether the state is divided, which is handed over in another way than a whole one: processes that went different ways would wait for each
+        other for ever. Raises StateError in all where only some divide theirs: without layouts nothing says what is whose part then."""
+        told = gathered(here, self.groups.all)
+        if any(told) and not all(told):
+            raise StateError(f"the processes {[rank for rank, one in enumerate(told) if one]} of {len(told)} register modules with divided tensors "
+                             "(DTensor), and the others register none; divide the model in all, or in none, or say by "
+                             "espalier.join(parallel=[...]) what the processes of a replica have")
+        return all(told)
 
     def start(self, begun: int) -> int:
         """Steps that are done already. begun: those of a checkpoint that the program has read by itself."""
