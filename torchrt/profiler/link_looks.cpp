@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "torchrt/comm/waits.hpp"
+#include "torchrt/device/device_error.hpp"
 
 namespace espalier::torchrt {
 
@@ -43,6 +44,8 @@ bool LinkLooks::prepare() {
   int ready = 1;
   try {
     if (mine) memory_ = device_.allocate(kLong, "espalier-links");
+  } catch (const DeviceError&) {
+    throw;  // this rank is lost, as wherever else its GPU fails; the launcher ends those that wait for it
   } catch (const Error&) {
     ready = 0;
   }

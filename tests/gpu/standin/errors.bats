@@ -73,6 +73,15 @@ says() { # FAULTS TEXT: a run of one rank fails and says so
   losses_as_alone
   acts '"remote process exited" in acts[0]["message"] and acts[0]["peer"]'
 }
+# The 21st: a rank has the state and the gradient of ten units before.
+@test "46 for the memory that links are looked at with: the rank is lost, as anywhere else, and does not train on without looks" {
+  munged
+  as_nodes
+  export STANDIN_FAULTS="g0r1:cuMemCreate@21=46"
+  script "$(plan 8:1@a/0,1@b/0)" 3 "$(plan 8:1@a/0,1@b/0)" '{}' > script.json
+  run -1 play
+  [[ $output == *"rank 1: CUDA: allocating state memory failed: "*busy* ]]
+}
 @test "memory that descriptors alone hold is there until the last context of its GPU ends" {
   export STANDIN_PERSISTENCE=0
   "$built/test/state_memory" held 100000
