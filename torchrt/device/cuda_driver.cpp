@@ -64,7 +64,11 @@ void must(CUresult result, const char* what) {
 
 void must_run(int cuda_runtime_error, const char* what) {
   const auto error = static_cast<cudaError_t>(cuda_runtime_error);
-  if (error != cudaSuccess) refuse(cuda_runtime_error, what, ::cudaGetErrorString(error));
+  if (error == cudaSuccess) return;
+  // Clears it. Some callers go on without what failed, and whoever asks next whether a kernel has started, as torch
+  // does, would take this error for that kernel's.
+  ::cudaGetLastError();
+  refuse(cuda_runtime_error, what, ::cudaGetErrorString(error));
 }
 
 bool gpu_nearly_full() {

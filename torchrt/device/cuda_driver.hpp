@@ -26,7 +26,7 @@ struct CudaDriver {
 const CudaDriver& cuda_driver();
 
 // Throw Error that names `what`: a DeviceError when the GPU is lost, a MemoryError when its memory
-// is full.
+// is full. cudaGetLastError() then tells of no error, unless the GPU is lost.
 void must(CUresult result, const char* what);
 void must_run(int cuda_runtime_error, const char* what);
 

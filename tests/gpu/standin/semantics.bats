@@ -28,6 +28,7 @@ one() {
 @test "an IPC handle names a whole block, and ends with its maker" { one; }
 @test "GPUs are counted as CUDA counts them, and told apart by their bus ids" { one; }
 @test "errors come at the call and count that were asked for" { one; }
+@test "an error is remembered until it is asked for; once it was thrown it is not left for the next call" { one; }
 # bats test_tags=short
 @test "a send ends only when its receive is there" { one; }
 @test "a call before the last one is settled is refused" { one; }

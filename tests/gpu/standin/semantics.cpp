@@ -19,6 +19,11 @@
 #include <string>
 #include <vector>
 
+#include "planner/core/error.hpp"
+#include "torchrt/device/cuda_driver.hpp"
+#include "torchrt/device/device_error.hpp"
+#include "torchrt/device/memory_error.hpp"
+
 namespace {
 
 using Settings = std::map<std::string, std::string>;
@@ -78,6 +83,18 @@ CUresult open_to(CUdeviceptr memory, std::size_t bytes, int ordinal) {
 CUresult import(CUmemGenericAllocationHandle& handle, int fd) {
   return DRIVER(cuMemImportFromShareableHandle)(&handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(fd)),
                                                 CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+}
+
+// Whether the product throws this for such an error.
+template <class Thrown>
+bool thrown(cudaError_t error) {
+  try {
+    espalier::torchrt::must_run(error, "a test");
+  } catch (const Thrown&) {
+    return true;
+  } catch (const espalier::Error&) {
+  }
+  return false;
 }
 
 void send_fd(int channel, int fd) {
@@ -369,6 +386,21 @@ TEST_CASE("errors come at the call and count that were asked for") {
     MUST(::cudaMalloc(&memory, 64) == cudaSuccess);
     MUST(::cudaMemset(memory, 0, 64) == cudaErrorECCUncorrectable);
     return ::cudaDeviceSynchronize() == cudaErrorECCUncorrectable ? 0 : __LINE__;
+  }));
+}
+
+TEST_CASE("an error is remembered until it is asked for; once it was thrown it is not left for the next call") {
+  CHECK(in_process({{"STANDIN_FAULTS", "cudaMalloc@1=2,cudaMemset@1=700"}}, [] {
+    void* memory = nullptr;
+    const cudaError_t full = ::cudaMalloc(&memory, 64);
+    MUST(full == cudaErrorMemoryAllocation && ::cudaPeekAtLastError() == full);
+    MUST(thrown<espalier::torchrt::MemoryError>(full));
+    MUST(::cudaGetLastError() == cudaSuccess);
+    MUST(::cudaMalloc(&memory, 64) == cudaSuccess);
+    // That of a broken context stays.
+    const cudaError_t broken = ::cudaMemset(memory, 0, 64);
+    MUST(thrown<espalier::torchrt::DeviceError>(broken));
+    return ::cudaGetLastError() == broken ? 0 : __LINE__;
   }));
 }
 
