@@ -108,15 +108,21 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-// Makes the context that the driver's functions need. "Unavailable" may mean that the GPU has failed. It may also mean
-// that only one process may use it, or that one that ends has not yet left it.
+// Choosing a GPU makes the context by itself since CUDA 12, before that a call that uses the GPU.
+cudaError_t make_context(int index) {
+  const cudaError_t chosen = ::cudaSetDevice(index);
+  return chosen == cudaSuccess ? ::cudaFree(nullptr) : chosen;
+}
+
+// Chooses the GPU for this thread, and makes the context that the driver's functions need. "Unavailable" may mean that
+// the GPU has failed. It may also mean that only one process may use it, or that one that ends has not yet left it.
 void start(int index) {
   cudaDeviceProp found{};
   must_run(::cudaGetDeviceProperties(&found, index), "asking for the GPU's name");
   if (std::strstr(found.name, " MIG ") != nullptr)
     throw Error("CUDA: GPU " + std::to_string(index) + " is a part of one (" + found.name +
                 "); Espalier trains on whole GPUs: switch MIG off (nvidia-smi -mig 0), or ask for others");
-  cudaError_t result = ::cudaFree(nullptr);
+  cudaError_t result = make_context(index);
   for (int tries = 1; result == cudaErrorDevicesUnavailable && tries < kStarts; ++tries) {
     int mode = cudaComputeModeDefault;
     ::cudaGetLastError();
@@ -126,7 +132,7 @@ void start(int index) {
                   std::to_string(mode) +
                   "), and two generations share it during a hand-off; set it to default (nvidia-smi -c 0)");
     std::this_thread::sleep_for(kBetweenStarts);
-    result = ::cudaFree(nullptr);
+    result = make_context(index);
   }
   must_run(result, "starting the GPU");
 }
@@ -138,7 +144,6 @@ class CudaDevice : public Device {
     must_run(::cudaGetDeviceCount(&count), "looking for GPUs");
     if (index >= count)
       throw Error("CUDA: there is no GPU " + std::to_string(index) + ", " + std::to_string(count) + " can be seen");
-    must_run(::cudaSetDevice(index), "choosing a GPU");
     start(index);
     int most_stride = 0;
     must_run(::cudaDeviceGetAttribute(&most_stride, cudaDevAttrMaxPitch, index), "asking for the longest stride");

@@ -126,14 +126,15 @@ int choose(int wanted) {
 
 bool has_context() { return ledger != nullptr && owner == ::getpid() && ledger->contexts[current_gpu()] != 0; }
 
+int make_context() { return has_context() ? 0 : start(); }
+
 int enter(const char* call, bool starts) {
   if (broken() != 0) return broken();
   if (const int due = count_call(call); due != 0) {
     break_context(due);
     return due;
   }
-  if (starts && !has_context()) return start();
-  return 0;
+  return starts ? make_context() : 0;
 }
 
 int leave(int error) {

@@ -17,6 +17,7 @@ int current_gpu();  // of the thread; a number of the machine, not an ordinal
 int current_ordinal();
 int choose(int ordinal);  // an error or 0
 bool has_context();
+int make_context();  // on the thread's GPU, where there is none yet; an error or 0
 
 // Memory of this process on `gpu` that is no descriptor's: contexts, torch's cache, communicators. False: there is no
 // room.

@@ -29,7 +29,11 @@ says() { # FAULTS TEXT: a run of one rank fails and says so
 @test "46, unavailable for a moment: it is tried again" {
   STANDIN_FAULTS="cudaFree@1=46,cudaFree@2=46" ranks 1 --steps 2
 }
-@test "46 for good" { says "cudaFree@1+=46" "starting the GPU failed: CUDA-capable device(s) is/are busy or unavailable"; }
+@test "46, unavailable for a moment when the GPU is chosen, which makes the context: it is tried again" {
+  STANDIN_FAULTS="cudaSetDevice@1=46,cudaSetDevice@2=46,cudaFree@1=46" ranks 1 --steps 2
+}
+@test "46 for good" { says "cudaSetDevice@1+=46" "starting the GPU failed: CUDA-capable device(s) is/are busy or unavailable"; }
+@test "46 for good, once the GPU is chosen" { says "cudaFree@1+=46" "starting the GPU failed: CUDA-capable device(s) is/are busy or unavailable"; }
 @test "compute mode exclusive: refused in words, not taken for a broken GPU" {
   munged
   as_nodes

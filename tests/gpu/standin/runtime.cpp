@@ -123,9 +123,11 @@ cudaError_t cudaGetDeviceCount(int* found) {
   *found = static_cast<int>(settings().visible.size());
   return result(*found == 0 ? cudaErrorNoDevice : cudaSuccess);
 }
+// Makes the context, as CUDA's does since 12.
 cudaError_t cudaSetDevice(int ordinal) {
   if (const int due = enter("cudaSetDevice", false); due != 0) return result(due);
-  return result(choose(ordinal));
+  if (const int wrong = choose(ordinal); wrong != 0) return result(wrong);
+  return result(make_context());
 }
 cudaError_t cudaGetDevice(int* ordinal) {
   *ordinal = current_ordinal();

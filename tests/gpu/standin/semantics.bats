@@ -20,6 +20,7 @@ one() {
 @test "virtual memory: granularity, one mapping, and no access before it is given" { one; }
 # bats test_tags=short
 @test "using memory without access breaks the context for good" { one; }
+@test "choosing a GPU makes the context there" { one; }
 @test "a context does not survive a fork" { one; }
 @test "memory is full, for all processes together, and free again when they are killed" { one; }
 # bats test_tags=short

@@ -287,6 +287,13 @@ TEST_CASE("using memory without access breaks the context for good") {
                : __LINE__;
   }));
 }
+TEST_CASE("choosing a GPU makes the context there") {
+  CHECK(in_process({{"STANDIN_GPUS", "2"}, {"STANDIN_MEMORY", "100"}, {"STANDIN_CONTEXT", "200"}}, [] {
+    MUST(::cudaSetDevice(2) == cudaErrorInvalidDevice);
+    return ::cudaSetDevice(1) == cudaErrorMemoryAllocation ? 0 : __LINE__;
+  }));
+}
+
 TEST_CASE("a context does not survive a fork") {
   CHECK(in_process({}, [] {
     ::cudaFree(nullptr);
