@@ -7,7 +7,7 @@
 
 namespace espalier::torchrt {
 
-// The GPU, or this process's context on it, is no longer usable.
+// The GPU, or this process's context on it, is not usable, or no longer.
 class DeviceError : public Error {
  public:
   using Error::Error;
@@ -32,6 +32,8 @@ constexpr bool loses_device(int cuda_error) {
     case 718:  // invalid program counter
     case 719:  // launch failed
     case 721:  // tensor memory leak
+    case 802:  // the system is not ready: NVSwitch is not set up
+    case 803:  // the driver's parts do not fit together
     case 999:  // unknown
       return true;
     default:

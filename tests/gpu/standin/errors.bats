@@ -20,6 +20,18 @@ says() { # FAULTS TEXT: a run of one rank fails and says so
   STANDIN_GPUS=0 run -0 ranks 1 --steps 2
   [[ $output == *"no GPU is visible; training on the processor"* ]]
 }
+@test "802 and 803, a node whose driver is not ready: said with what to do" {
+  says "cudaGetDeviceCount@1+=802" "looking for GPUs failed: system not yet initialized; where NVSwitch"
+  says "cudaGetDeviceCount@1+=803" "looking for GPUs failed: system has unsupported display driver / cuda driver combination; the driver"
+}
+@test "802 is a lost GPU for the launcher, not a training that failed" {
+  munged
+  as_nodes
+  export STANDIN_FAULTS="g0r1:cudaGetDeviceCount@1+=802"
+  script "$(plan 4:2@a/0 4:2@b/0)" 3 "$(plan 4:2@a/0 4:2@b/0)" '{}' > script.json
+  run -1 play
+  [[ $output == *"espalier: train: rank 1: CUDA: looking for GPUs failed: system not yet initialized"* ]] # the launcher is told nothing
+}
 # bats test_tags=short
 @test "a part of a GPU is refused in words" {
   STANDIN_NAME="NVIDIA A100-SXM4-40GB MIG 1g.5gb" run -1 ranks 1 --steps 2

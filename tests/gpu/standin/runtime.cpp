@@ -224,6 +224,10 @@ const char* cudaGetErrorString(cudaError_t error) {
       return "device not ready";
     case 700:
       return "an illegal memory access was encountered";
+    case 802:
+      return "system not yet initialized";
+    case 803:
+      return "system has unsupported display driver / cuda driver combination";
     default:
       return "an error of the stand-in";
   }

@@ -35,6 +35,21 @@ std::string bus_id(int number) {
   return number >= 0 && static_cast<std::size_t>(number) < ids.size() ? ids[static_cast<std::size_t>(number)] : "";
 }
 
+// The node's own trouble, which another node may not have.
+void must_be_ready(cudaError_t found) {
+  if (found != cudaErrorSystemNotReady && found != cudaErrorSystemDriverMismatch) return;
+  ::cudaGetLastError();
+  const std::string words = std::string("CUDA: looking for GPUs failed: ") + ::cudaGetErrorString(found) + "; ";
+  if (found == cudaErrorSystemNotReady)
+    throw DeviceError(words +
+                      "where NVSwitch joins a node's GPUs, its fabric manager must run, of the driver's own version: "
+                      "look at systemctl status nvidia-fabricmanager on this rank's node");
+  throw DeviceError(words +
+                    "the driver in the kernel and the libcuda that this rank loads are of different versions: load the "
+                    "driver anew or restart this rank's node after an update, and let no container and no "
+                    "LD_LIBRARY_PATH bring a libcuda of its own; nvidia-smi tells of the driver");
+}
+
 int visible_at(const std::string& bus_id) {
   int index = 0;
   const cudaError_t found = ::cudaDeviceGetByPCIBusId(&index, bus_id.c_str());
@@ -62,6 +77,7 @@ std::unique_ptr<Device> make_device(std::optional<int> assigned, int local_rank)
     std::fprintf(stderr, "espalier: train: no GPU is visible; training on the processor\n");
     return make_cpu_device();
   }
+  must_be_ready(found);
   must_run(found, "looking for GPUs");
   // A place among the visible GPUs is another one after a GPU has failed.
   if (const std::string id = assigned ? bus_id(*assigned) : ""; !id.empty()) return make_cuda_device(visible_at(id));
