@@ -56,6 +56,10 @@ std::string Departure::give(RankState& state, World& world, Device& device, cons
   std::string problem;
   try {
     const HandoffPlan plan = plan_handoff(state.config(), before, next, device.kind(), device.adopts());
+    // What torch keeps for later tensors, our stages and NCCL cannot have, and neither can the next generation on this
+    // GPU. Where nothing leaves a node it is not worth a longer pause, and comes once `switched` is said
+    // (Worker::stand()).
+    if (device.kind() != DeviceKind::cpu) state.compute().release_memory();
     messages_ = message_operations(plan.transfer, plan.routes.old_world, world.rank());
     prepare(plan, device, address_of);
   } catch (const Error& error) {
