@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/daemon/answers_json.hpp"
@@ -57,9 +59,12 @@ Json Answers::answer(const wire::Query& query, const wire::Peer& peer) {
 }
 
 Json Answers::ping() const {
-  Json json{{"version", ESPALIER_VERSION},          {"pid", ::getpid()},
-            {"uptime", clock_seconds() - started_}, {"shadow", planner_.settings().shadow},
-            {"jobs", planner_.jobs().size()},       {"slurm", planner_.last_snapshot() ? "up" : "not yet known"}};
+  Json json{{"version", ESPALIER_VERSION},
+            {"pid", ::getpid()},
+            {"uptime", std::max(0.0, clock_seconds() - started_)},
+            {"shadow", planner_.settings().shadow},
+            {"jobs", planner_.jobs().size()},
+            {"slurm", planner_.last_snapshot() ? "up" : "not yet known"}};
   if (const auto trouble = planner_.slurm_trouble()) json["slurm"] = *trouble;
   return json;
 }

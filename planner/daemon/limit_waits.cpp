@@ -68,6 +68,7 @@ std::vector<LimitWaits::Wait> LimitWaits::look(const SlurmSnapshot& slurm, const
       wait.counted = std::move(those->second.extensions);
       const auto before = seen_.find(id);
       Seen& seen = still[id] = before == seen_.end() ? Seen{held, slurm.time} : before->second;
+      seen.since = std::min(seen.since, slurm.time);  // the clock may have been set back
       if (slurm.time - seen.since > kLooked) seen = {held, slurm.time};
       wait.job.id = id;
       // For a job without GPUs, which waits for CPUs or a number of jobs, one extension is enough to begin with.

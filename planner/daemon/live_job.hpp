@@ -82,4 +82,8 @@ struct LiveJob {
   double no_smaller_before = 0;  // no plan was found on the GPUs that extensions.max_gpus leaves it; not again before
 };
 
+// The clock was set back: it showed `before` and, at once or somewhat later, shows `now`. What happened counts as not
+// later than `now`, and what must not be before a time waits no longer than it would have.
+void clock_set_back(LiveJob& live, double before, double now);
+
 }  // namespace espalier

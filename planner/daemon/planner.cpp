@@ -161,6 +161,8 @@ void Planner::answered(SlurmAgent::Snapshot answer) {
   if (trouble_) spdlog::info("Slurm answers again");
   trouble_.reset();
   auto snapshot = std::make_shared<SlurmSnapshot>(std::move(std::get<SlurmSnapshot>(answer)));
+  if (last_ && snapshot->time < last_->time)
+    for (auto& [id, live] : jobs_) clock_set_back(live, last_->time, snapshot->time);
   health_.look(snapshot->cluster, snapshot->time);
   last_ = std::move(snapshot);
   view_.reset();

@@ -1,6 +1,7 @@
 #include "planner/daemon/profile_jobs.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -70,7 +71,8 @@ void RecentGrants::add(uid_t user, double now, const std::string& grant) {
 
 ProfileJobs RecentGrants::with_grants(ProfileJobs jobs, const SlurmSnapshot& slurm, uid_t user, double now,
                                       bool replaces) {
-  while (!grants_.empty() && !(now - grants_.front().time < kSlurmTells)) grants_.pop_front();
+  // A grant from before the clock was set back is forgotten as well.
+  while (!grants_.empty() && !(std::abs(now - grants_.front().time) < kSlurmTells)) grants_.pop_front();
   std::set<std::string> told;  // by the comments of jobs, whatever became of them
   for (const auto& [id, job] : slurm.jobs) {
     const auto words = job.comment.substr(0, job.comment.find(' '));

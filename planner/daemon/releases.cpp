@@ -7,6 +7,7 @@ namespace {
 
 constexpr double kPatience = 3;            // seconds; slurmctld needs time to note a node's release
 constexpr double kWholeJobPatience = 0.5;  // seconds to wait for the job's other nodes
+constexpr double kSlowestAnswer = 60;      // a release may be reported while slurmctld answers what was asked before
 constexpr std::size_t kMost = 4096;
 
 bool still_held(const SlurmSnapshot& slurm, JobId job, const std::string& node) {
@@ -23,6 +24,7 @@ void Releases::reported(JobId job, const std::string& node, double at) {
 void Releases::look(const SlurmSnapshot& slurm) {
   std::erase_if(pending_, [&](const Release& release) {
     const double age = slurm.time - release.at;
+    if (age < -kSlowestAnswer) return true;  // the clock was set back
     const SlurmJob* job = slurm.alive(release.job);
     // The GPUs of all nodes of a job should come into one decision.
     const bool rest_comes = job != nullptr && age < kWholeJobPatience;

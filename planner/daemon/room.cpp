@@ -30,7 +30,7 @@ std::vector<double> stored_moves(StoreReader& store, JobId job, double now) {
   query.candidates = false;
   for (const DecisionRecord& record : store.decisions(query).records)
     if (const Decision& made = record.decision; moves_base(made) && made.outcome != "shadow" && now - made.time < kHour)
-      moves.push_back(made.time);
+      moves.push_back(std::min(made.time, now));  // the clock may have been set back since
   std::reverse(moves.begin(), moves.end());
   return moves;
 }

@@ -29,7 +29,10 @@ bool cannot_register(const SlurmJob& job) { return job.state == SlurmJobState::p
 
 bool StraySince::is_over(JobId id, double now, double grace) {
   const auto before = since_.find(id);
-  double& since = still_[id] = before == since_.end() ? now : before->second;
+  // One that was named has a later time than now where `grace` is short. Beyond it the clock was set back: the grace
+  // begins anew.
+  const double latest = now + std::max(0.0, kAgainSeconds - grace);
+  double& since = still_[id] = before == since_.end() ? now : std::min(before->second, latest);
   if (now - since <= grace) return false;
   since = now - grace + kAgainSeconds;
   return true;
