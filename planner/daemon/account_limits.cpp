@@ -13,11 +13,13 @@ AccountLimits::AccountLimits(const SlurmSnapshot& slurm, const std::map<JobId, L
     const SlurmJob* anchor = slurm.alive(anchor_of_comment(job.comment));
     if (anchor != nullptr && anchor->uid == job.uid) lent_[anchor->account] += gpus_of(job);
   }
+  const LentJobs running(slurm);
   for (const auto& [id, live] : jobs) {
     const SlurmJob* anchor = slurm.alive(id);
     if (!live.open || anchor == nullptr || moves_base(live.open->decision)) continue;
+    auto granted = running.granted_since(live);
     for (const ExtensionRequest& request : live.open->decision.acquire)
-      lent_[anchor->account] += std::max(0, request.gpus - granted_since(slurm, live, request.node));
+      lent_[anchor->account] += std::max(0, request.gpus - granted[request.node]);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "planner/core/schedule/gpu_type.hpp"
 #include "planner/core/schedule/move.hpp"
@@ -12,19 +13,33 @@ namespace {
 
 constexpr double kLeastWeight = 0.01;  // a user who has used far too much still counts for something
 
+// What a Slurm job holds, by node. A job may have thousands of nodes.
+using HeldByNode = std::multimap<std::string_view, const Holding*>;
+
+HeldByNode by_node(const SlurmJob& job) {
+  HeldByNode result;
+  for (const Holding& held : job.holdings) result.emplace(held.node, &held);
+  return result;
+}
+
+// The GPUs of `claim` that are in `known`, in the claimed order.
+void add_confirmed(const Holding& claim, const HeldByNode& known, std::vector<Holding>& confirmed) {
+  const auto [first, last] = known.equal_range(claim.node);
+  for (auto at = first; at != last; ++at) {
+    const std::vector<int>& held = at->second->gpus;
+    Holding both{claim.job, claim.node, {}};
+    for (const int gpu : claim.gpus)
+      if (std::find(held.begin(), held.end(), gpu) != held.end()) both.gpus.push_back(gpu);
+    if (!both.gpus.empty()) confirmed.push_back(std::move(both));
+  }
+}
+
 // The GPUs of `claimed` that Slurm says `job` holds, in the claimed order.
 std::vector<Holding> confirmed_holdings(const std::vector<Holding>& claimed, const SlurmJob& job) {
   std::vector<Holding> result;
-  for (const Holding& claim : claimed) {
-    if (claim.job != job.id) continue;
-    for (const Holding& held : job.holdings) {
-      if (held.node != claim.node) continue;
-      Holding both{claim.job, claim.node, {}};
-      for (const int gpu : claim.gpus)
-        if (std::find(held.gpus.begin(), held.gpus.end(), gpu) != held.gpus.end()) both.gpus.push_back(gpu);
-      if (!both.gpus.empty()) result.push_back(std::move(both));
-    }
-  }
+  const HeldByNode known = by_node(job);
+  for (const Holding& claim : claimed)
+    if (claim.job == job.id) add_confirmed(claim, known, result);
   return result;
 }
 
@@ -33,10 +48,11 @@ bool is_base_of(const SlurmJob& base, const ElasticJob& job) {
 }
 
 // Marks GPUs as taken that an open growth was promised and Slurm has not granted yet.
-void take_promised(ClusterView& cluster, const SlurmSnapshot& slurm, const LiveJob& live) {
+void take_promised(ClusterView& cluster, const LentJobs& lent, const LiveJob& live) {
+  auto granted = lent.granted_since(live);
   for (const ExtensionRequest& request : live.open->decision.acquire) {
     NodeView* node = cluster.find(request.node);
-    int left = request.gpus - granted_since(slurm, live, request.node);
+    int left = request.gpus - granted[request.node];
     if (node == nullptr || left <= 0) continue;
     for (JobId& owner : node->gpu_owner)
       if (owner == 0 && left > 0) {
@@ -48,13 +64,14 @@ void take_promised(ClusterView& cluster, const SlurmSnapshot& slurm, const LiveJ
   }
 }
 
-void free_released(ClusterView& cluster, const Decision& decision) {
+// `released`: the extensions that all open decisions release.
+void free_released(ClusterView& cluster, const std::set<JobId>& released) {
+  if (released.empty()) return;
   for (NodeView& node : cluster.nodes)
     for (std::size_t i = 0; i < node.gpu_owner.size(); ++i) {
       const int index = static_cast<int>(i);
-      const bool leaving =
-          std::find(decision.release.begin(), decision.release.end(), node.gpu_owner[i]) != decision.release.end();
-      if (leaving && std::find(node.freeing.begin(), node.freeing.end(), index) == node.freeing.end())
+      if (released.contains(node.gpu_owner[i]) &&
+          std::find(node.freeing.begin(), node.freeing.end(), index) == node.freeing.end())
         node.freeing.push_back(index);
     }
 }
@@ -84,16 +101,23 @@ bool is_suspended(const ElasticJob& job, const SlurmSnapshot& slurm) {
                      [&](const Holding& held) { return stands(held.job); });
 }
 
-int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::string& node) {
-  int sum = 0;
+LentJobs::LentJobs(const SlurmSnapshot& slurm) {
   for (const auto& [id, job] : slurm.jobs) {
-    const bool extends = anchor_of_comment(job.comment) == live.job.id;
-    if (job.state != SlurmJobState::running || (!extends && !is_base_of(job, live.job))) continue;
-    if (job.uid != live.job.uid || live.before.contains(id)) continue;
-    for (const Holding& held : job.holdings)
-      if (held.node == node) sum += static_cast<int>(held.gpus.size());
+    if (job.state != SlurmJobState::running) continue;
+    for (const JobId of : {anchor_of_comment(job.comment), submitted_of_base(job.comment)})
+      if (of != 0) by_job_[of].push_back(&job);
   }
-  return sum;
+}
+
+std::map<std::string, int> LentJobs::granted_since(const LiveJob& live) const {
+  std::map<std::string, int> sums;
+  const auto found = by_job_.find(live.job.id);
+  if (found == by_job_.end()) return sums;
+  for (const SlurmJob* const job : found->second) {
+    if (job->uid != live.job.uid || live.before.contains(job->id)) continue;
+    for (const Holding& held : job->holdings) sums[held.node] += static_cast<int>(held.gpus.size());
+  }
+  return sums;
 }
 
 int most_by_account(const ElasticJob& confirmed, const AccountLimits& limits, const SlurmJob& anchor) {
@@ -112,10 +136,12 @@ ElasticJob confirmed(const ElasticJob& job, const SlurmSnapshot& slurm, int max_
   if (const JobId id = base_of(job); id == 0) result.anchor = confirmed_holdings(job.anchor, *anchor);
   else if (const SlurmJob* base = slurm.alive(id); base != nullptr && is_base_of(*base, result))
     result.anchor = confirmed_holdings(job.anchor, *base);
+  std::map<JobId, HeldByNode> known;  // by extension: nothing where Slurm does not confirm it
   for (const Holding& claim : job.extensions) {
-    const SlurmJob* extension = slurm.alive(claim.job);
-    if (extension == nullptr || !is_extension_of(*extension, *anchor)) continue;
-    for (auto& held : confirmed_holdings({claim}, *extension)) result.extensions.push_back(std::move(held));
+    const auto [at, fresh] = known.try_emplace(claim.job);
+    const SlurmJob* const extension = fresh ? slurm.alive(claim.job) : nullptr;
+    if (extension != nullptr && is_extension_of(*extension, *anchor)) at->second = by_node(*extension);
+    add_confirmed(claim, at->second, result.extensions);
   }
   return result;
 }
@@ -182,6 +208,8 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
   OpenNodes open(slurm, context.findings, context.rules);
   const WaitedLimits waits(slurm);
   const AccountLimits limits(slurm, jobs, context.rules.share, context.partition);
+  const LentJobs lent(slurm);
+  std::set<JobId> released;
   for (const auto& [id, live] : jobs) {
     if (live.last_change) input.last_change[id] = *live.last_change;
     if (live.pause_seconds) input.redeploy_seconds[id] = *live.pause_seconds;
@@ -189,8 +217,8 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
     if (live.open) {
       if (live.job.phase == JobPhase::running || live.job.phase == JobPhase::acquiring ||
           live.job.phase == JobPhase::launching)
-        take_promised(input.cluster, slurm, live);
-      free_released(input.cluster, live.open->decision);
+        take_promised(input.cluster, lent, live);
+      released.insert(live.open->decision.release.begin(), live.open->decision.release.end());
     }
     // What it was lent is taken back for others all the same after its growths have failed.
     const bool rests = live.not_before > slurm.time;
@@ -212,6 +240,7 @@ PlanningInput make_input(const SlurmSnapshot& slurm, const std::map<JobId, LiveJ
       if (auto known = live.profiles.coefficients(*context.site)) input.coefficients[id] = std::move(*known);
     input.jobs.push_back(std::move(job));
   }
+  free_released(input.cluster, released);
   return input;
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "planner/core/scheduler.hpp"
 #include "planner/daemon/account_limits.hpp"
@@ -65,8 +66,17 @@ ElasticJob with_unfit(ElasticJob job);
 // or the base, nobody reads what it is sent.
 bool is_suspended(const ElasticJob& job, const SlurmSnapshot& slurm);
 
-// GPUs on `node` that Slurm has granted to new extensions of the job, or to a second base, since its open decision.
-int granted_since(const SlurmSnapshot& slurm, const LiveJob& live, const std::string& node);
+// The extensions and bases that run, sorted by the job that they are for, so that not all of Slurm's jobs are gone
+// through again for each node of each growth. For one snapshot, which must outlive it.
+class LentJobs {
+ public:
+  explicit LentJobs(const SlurmSnapshot& slurm);
+  // By node: GPUs that Slurm has granted to new extensions of the job, or to a second base, since its open decision.
+  std::map<std::string, int> granted_since(const LiveJob& live) const;
+
+ private:
+  std::map<JobId, std::vector<const SlurmJob*>> by_job_;
+};
 
 // The most GPUs that the job may have: its own limit, and its present GPUs with what [share] leaves to its account.
 int most_by_account(const ElasticJob& confirmed, const AccountLimits& limits, const SlurmJob& anchor);

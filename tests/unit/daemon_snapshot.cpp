@@ -193,6 +193,67 @@ TEST_CASE("an open growth keeps what it was promised, as far as Slurm has not gr
   CHECK(input.cluster.nodes[0].idle_gpus() == 1);
 }
 
+TEST_CASE("of several open decisions each keeps its own promises, and all that they release is about to be idle") {
+  SlurmSnapshot slurm;
+  slurm.cluster.nodes = {node("n1", 8), node("n2", 8)};
+  run_job(slurm, slurm_job(10, 1000, {{10, "n1", {0}}}));
+  run_job(slurm, slurm_job(11, 1001, {}));
+  run_job(slurm, slurm_job(12, 1001, {{12, "n2", {0}}}, "espalier:base:11:ab"));
+  run_job(slurm, slurm_job(20, 1000, {{20, "n1", {1}}}, "espalier:ext:10:ab"));   // from before
+  run_job(slurm, slurm_job(21, 1000, {{21, "n2", {1}}}, "espalier:ext:10:ac"));   // granted since
+  run_job(slurm, slurm_job(22, 1002, {{22, "n1", {2}}}, "espalier:ext:10:ad"));   // another user says so
+  run_job(slurm, slurm_job(23, 1001, {{23, "n2", {2}}}, "espalier:base:11:ae"));  // a second base
+  std::map<JobId, LiveJob> jobs;
+  for (const JobId id : {10, 11}) {
+    jobs[id].job.id = id;
+    jobs[id].job.uid = id == 10 ? 1000 : 1001;
+    jobs[id].job.phase = JobPhase::running;
+    jobs[id].open.emplace();
+  }
+  jobs[10].before = {20};
+  jobs[10].open->decision.acquire = {{"n1", 1}, {"n2", 3}};
+  jobs[10].open->decision.release = {20};
+  jobs[11].before = {12};
+  jobs[11].open->decision.acquire = {{"n2", 2}};
+  jobs[11].open->decision.release = {12};
+  const LentJobs lent(slurm);
+  CHECK(lent.granted_since(jobs[10]) == std::map<std::string, int>{{"n2", 1}});
+  CHECK(lent.granted_since(jobs[11]) == std::map<std::string, int>{{"n2", 1}});
+  const auto input = make_input(slurm, jobs, Trigger::timer, {64, "elastic", nullptr});
+  const auto& nodes = input.cluster.nodes;
+  CHECK(nodes[0].gpu_owner == std::vector<JobId>{10, 20, 22, 10, 0, 0, 0, 0});
+  CHECK(nodes[1].gpu_owner == std::vector<JobId>{12, 21, 23, 10, 10, 11, 0, 0});
+  CHECK(nodes[0].freeing == std::vector<int>{1});
+  CHECK(nodes[1].freeing == std::vector<int>{0});
+}
+
+TEST_CASE("of a job on many nodes each claim is confirmed by what Slurm says of its node") {
+  SlurmSnapshot slurm;
+  SlurmJob anchor = slurm_job(10, 1000, {}), wide = slurm_job(20, 1000, {}, "espalier:ext:10:ab");
+  ElasticJob claims;
+  claims.id = 10;
+  claims.uid = 1000;
+  claims.max_gpus = 64;
+  for (int n = 40; n-- > 0;) {  // in another order than Slurm's
+    const std::string name = "n" + std::to_string(n);
+    claims.anchor.push_back({10, name, {1, 0, 7}});
+    claims.extensions.push_back({20, name, {3, 2}});
+    claims.extensions.push_back({21, name, {4}});  // Slurm knows no such job
+  }
+  for (int n = 0; n < 39; ++n) {
+    const std::string name = "n" + std::to_string(n);
+    anchor.holdings.push_back({10, name, {0, 1}});
+    wide.holdings.push_back({20, name, {2}});
+  }
+  slurm.jobs = {{10, anchor}, {20, wide}};
+  const ElasticJob known = confirmed(claims, slurm, 64);
+  REQUIRE(known.anchor.size() == 39);
+  REQUIRE(known.extensions.size() == 39);
+  CHECK(known.anchor.front() == Holding{10, "n38", {1, 0}});
+  CHECK(known.anchor.back() == Holding{10, "n0", {1, 0}});
+  CHECK(known.extensions.front() == Holding{20, "n38", {2}});
+}
+
 TEST_CASE("a job whose growth has failed is planned as held; one whose shrink has failed rests") {
   SlurmSnapshot slurm;
   slurm.time = 1000;
