@@ -188,8 +188,8 @@ Json Answers::forget(const Json& arguments, const wire::Peer& peer) {
   const bool administrator = is_administrator(peer.uid, planner_.slurm_user());
   std::vector<std::int64_t> ids;
   if (arguments.value("all", false)) {
-    for (const Knowledge& row : planner_.store().newest_knowledge(Store::kKnowledgeInAll))
-      if (administrator || row.uid == peer.uid) ids.push_back(row.id);
+    ids =
+        planner_.store().knowledge_ids(administrator ? std::nullopt : std::optional(peer.uid), Store::kKnowledgeInAll);
   } else {
     const auto id = number<std::int64_t>(arguments, "profile");
     const auto row = planner_.store().knowledge(id);

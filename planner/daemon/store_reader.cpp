@@ -196,6 +196,16 @@ std::vector<Knowledge> StoreReader::newest_knowledge_of(uid_t user, int limit) {
   return all_knowledge(std::move(query));
 }
 
+std::vector<std::int64_t> StoreReader::knowledge_ids(std::optional<uid_t> user, int limit) {
+  std::vector<std::int64_t> found;
+  auto query = db_->prepare(std::string("SELECT id FROM knowledge ") + (user ? "WHERE uid=? " : "") +
+                            "ORDER BY updated DESC, id DESC LIMIT ?");
+  if (user) query.bind(std::int64_t{*user}, limit);
+  else query.bind(limit);
+  while (query.step()) found.push_back(query.integer(0));
+  return found;
+}
+
 std::vector<Knowledge> StoreReader::knowledge_of(const std::string& job, std::optional<uid_t> user) {
   auto query = db_->prepare(std::string(kKnowledge) + (user ? "WHERE job=? AND uid=?" : "WHERE job=?") +
                             " ORDER BY updated DESC, id DESC");

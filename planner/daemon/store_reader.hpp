@@ -70,6 +70,8 @@ class StoreReader {
   std::optional<Knowledge> knowledge(std::int64_t id);
   std::vector<Knowledge> newest_knowledge(int limit, std::int64_t first = 0);  // of all users, newest first
   std::vector<Knowledge> newest_knowledge_of(uid_t user, int limit);
+  // Newest first, of all users or of one, without what the rows tell: that of thousands takes long to read.
+  std::vector<std::int64_t> knowledge_ids(std::optional<uid_t> user, int limit);
   // Of jobs like this, newest first; of `user` only, if one is named.
   std::vector<Knowledge> knowledge_of(const std::string& description, std::optional<uid_t> user = std::nullopt);
 

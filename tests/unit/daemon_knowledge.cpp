@@ -4,6 +4,7 @@
 #include "planner/core/coefficients_json.hpp"
 #include "planner/daemon/answers.hpp"
 #include "planner/daemon/kept_coefficients.hpp"
+#include "planner/daemon/sqlite.hpp"
 #include "tests/unit/daemon_cases.hpp"
 #include "tests/unit/model_profiles.hpp"
 
@@ -469,6 +470,18 @@ TEST_CASE("forgetting keeps a job's own figures, however much its launcher has h
   daemon.start();
   second = daemon.registers(training(11, "n2"), 1000);
   CHECK(daemon.coefficients(11));
+}
+
+TEST_CASE("a user forgets all rows of his own at once, and nobody else's are read") {
+  Learning daemon;
+  const auto first = daemon.teaches();
+  Knowledge others = daemon.store.newest_knowledge(10).at(0);
+  others.uid = 1001;
+  daemon.store.save(others);
+  // To read what this one tells throws.
+  Database(daemon.folder.file("test.db")).execute("UPDATE knowledge SET record='no JSON' WHERE uid=1001");
+  CHECK(daemon.asks(1000, "forget", {{"all", true}}).at("forgotten").size() == 1);
+  CHECK(daemon.store.knowledge_ids(std::nullopt, 10) == std::vector<std::int64_t>{others.id});
 }
 
 TEST_CASE("an administrator forgets everything at once") {

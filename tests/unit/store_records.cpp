@@ -273,6 +273,11 @@ TEST_CASE("what a job taught is read back as it was written, and once for each k
   CHECK(store.newest_knowledge(10).size() == 4);
   CHECK(store.newest_knowledge(1).front().id == row.id);  // the newest
   CHECK(store.knowledge_of(row.job).size() == 4);
+  CHECK(store.knowledge_ids(std::nullopt, 10).size() == 4);
+  CHECK(store.knowledge_ids(1000, 10).size() == 3);
+  CHECK(store.knowledge_ids(1000, 1) == std::vector<std::int64_t>{row.id});
+  CHECK(store.knowledge_ids(1001, 10).size() == 1);
+  CHECK(store.knowledge_ids(1002, 10).empty());
   CHECK(store.knowledge_of("{}").empty());
   const auto back = store.knowledge(row.id);
   REQUIRE(back);
