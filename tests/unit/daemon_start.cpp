@@ -172,6 +172,34 @@ TEST_CASE("a program that told its shape late gets a plan on all its ranks in th
   CHECK(link->got<wire::Propose>()->decision.plan.ranks() == std::vector<GpuId>{{"n1", 0}, {"n1", 1}});
 }
 
+TEST_CASE("statuses of a job without a plan make no plans themselves: it is planned once, when Slurm has answered") {
+  Daemon daemon;
+  ElasticJob one = launching();
+  const ModelShape shape = std::exchange(one.model, {});
+  const auto link = launcher_of(daemon, one);
+  REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
+  one.model = shape;
+  const auto report = [&](int times) {
+    for (int i = 0; i < times; ++i) link->says(wire::Status{one});
+  };
+  SUBCASE("one that can be planned") {
+    report(200);
+    CHECK_FALSE(link->got<wire::Propose>());
+    REQUIRE(daemon.until([&] { return link->got<wire::Propose>().has_value(); }));
+    report(200);
+    daemon.pass(300);
+    CHECK(daemon.store.decisions(10, 10).size() == 1);
+  }
+  SUBCASE("one that cannot be planned yet: each of its statuses asks again, and a user may ask now and then") {
+    daemon.slurm_says([](SlurmSnapshot& slurm) { slurm.jobs.at(10).suspended = true; });
+    const int before = daemon.asked();
+    const auto often = daemon.loop.every(std::chrono::milliseconds(2), [&] { report(5); });
+    daemon.pass(500);
+    CHECK(daemon.asked() - before < 20);  // the timer's five, a burst of five, and one under way
+    CHECK(daemon.store.decisions(10, 10).empty());
+  }
+}
+
 TEST_CASE("a model that fits nowhere gets no plan, and its launcher need not wait for one") {
   Daemon daemon;
   ElasticJob one = launching();
