@@ -264,15 +264,14 @@ class LibSlurm final : public Slurm {
     const std::unique_ptr<char, decltype(&std::free)> text(espalier_slurm_topology(), std::free);
     topology_times_.asked(clock_seconds());
     auto told = told_topology(text.get(), topology_plugin_);
-    if (!told) {  // decisions are possible without it
-      if (topology_times_.failed())
-        spdlog::warn(
-            "the topology cannot be read, and the last one counts: `scontrol show topology` cannot be run, or "
-            "slurmctld does not answer it; is slurm-client installed?");
-      return;
+    if (told) {
+      topology_times_.answered();
+      switches_ = std::move(*told);
+    } else if (topology_times_.failed()) {  // decisions are possible without it
+      spdlog::warn(
+          "the topology cannot be read, and the last one counts: `scontrol show topology` cannot be run, or "
+          "slurmctld does not answer it; is slurm-client installed?");
     }
-    topology_times_.answered();
-    switches_ = std::move(*told);
     if (switches_.empty() && !topology_file_.empty()) switches_ = read_topology_file(topology_file_);
   }
 
