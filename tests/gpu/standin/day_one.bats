@@ -66,6 +66,15 @@ assert found["device"]["bytes_copied"] > 0, found' "$day/handoff/handoff.json"
   lines 'all(one["outcome"] == "failed" and one["seconds"] < 90 for one in lines.values())'
   lines '"bits" in [one["part"] for one in lines.values()]'
 }
+# bats test_tags=short
+@test "what this machine or this tree cannot run is left out, with a line that says why, and is no failure" {
+  ./python -c 'import torch' || skip "TEST_PYTHON has no torch"
+  mkdir -p bare
+  built=$PWD/bare CXX=/none run -0 day_one unit live
+  lines '[one["outcome"] for one in lines.values()] == ["left out", "left out"]'
+  lines 'lines["unit tests"]["text"] == "left out: there is no /none"'
+  lines 'lines["a cluster whose node has this card"]["text"].startswith("left out: ")'
+}
 @test "a program that is not there is said before any part begins" {
   TRAIN=/none BUILD=$built TEST_PYTHON=$PWD/python run -1 "$root/tests/gpu/run" "$day" bits
   [[ $output == *"/none"*"FAILED: is not there"* ]]
