@@ -22,6 +22,12 @@ TEST_CASE("the ranks of a node are those of all rank servers there, whichever Sl
   CHECK(space.ranks_of_this_node() == std::vector<int>{6});
 }
 
+TEST_CASE("ranks are of one Slurm job where all their servers are, on whichever nodes") {
+  CHECK(PmixNamespace{"world", {{"n1.7", {0, 1}}, {"n2.example.7", {2}}}, 0, "/tmp"}.of_one_job());
+  CHECK_FALSE(PmixNamespace{"world", {{"n1.7", {0, 1}}, {"n1.17", {2}}}, 0, "/tmp"}.of_one_job());
+  CHECK_FALSE(PmixNamespace{"world", {{"n1.7", {0}}, {"n2.7", {1}}, {"n3.8", {2}}}, 1, "/tmp"}.of_one_job());
+}
+
 TEST_CASE("a rank is told to use TCP alone only where it must") {
   const auto has = [](bool tcp_alone, const std::string& variable) {
     const auto list = mpi_environment({3, 8, 1, 2}, "/scratch/g1", "10.0.0.0/16", tcp_alone);

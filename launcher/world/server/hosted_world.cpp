@@ -35,7 +35,7 @@ HostedWorld::HostedWorld(wire::Loop& loop, PmixServer& pmix, SpareRanks& spares,
   try {
     const std::vector<int>& ranks = space.places.at(space.here).ranks;
     const auto own = container == nullptr ? request.environment : container->environment(request.environment);
-    const std::vector<std::string> node = merged(with_cuda_defaults(own), local);
+    const std::vector<std::string> node = merged(with_cuda_defaults(own, space.of_one_job()), local);
     const bool tcp_alone = peers_by_node() && space.ranks_of_this_node() != ranks;
     std::vector<int> places = devices;
     places.resize(ranks.size(), -1);

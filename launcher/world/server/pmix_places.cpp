@@ -19,4 +19,10 @@ std::vector<int> PmixNamespace::ranks_of_this_node() const {
   return ranks;
 }
 
+bool PmixNamespace::of_one_job() const {
+  const auto job_of = [](const Place& place) { return place.server.substr(place.server.rfind('.') + 1); };
+  return std::all_of(places.begin(), places.end(),
+                     [&](const Place& place) { return job_of(place) == job_of(places.front()); });
+}
+
 }  // namespace espalier::launcher

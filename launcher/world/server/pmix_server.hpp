@@ -35,6 +35,8 @@ struct PmixNamespace {
   int size() const;
   // Ascending: those of this process, and of the servers that other Slurm jobs of the training have on this node.
   std::vector<int> ranks_of_this_node() const;
+  // Whether all ranks are of one Slurm job.
+  bool of_one_job() const;
 };
 
 // Whether PMIx must name the ranks of other rank servers of a node as peers there. Open MPI 6 makes no TCP connection
