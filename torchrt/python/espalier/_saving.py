@@ -39,7 +39,7 @@ class Saving:
         told = gathered(begun, group)
         if begun == 0 or len(set(told)) > 1:
             return False
-        return max(gathered(_checkpoint.step_of(self.path), group)) < begun  # type: ignore[arg-type]
+        return bool(max(gathered(_checkpoint.step_of(self.path), group)) < begun)  # type: ignore[arg-type]
 
     def load(self, divided: bool, group: Any) -> int:
         """The step of the one that is there, which is in the objects then. All processes call it. Raises OSError and StateError."""
