@@ -51,7 +51,8 @@ void compute_as_measured(const PlanJob& job, const Site& site, const Plan& prese
                        "/dp" + std::to_string(job.present->dp) + "/tp" + std::to_string(job.present->tp) + ", " +
                        std::to_string(job.present->micro_batches) + " micro-batches";
   if (!others.empty())
-    result.assumed.push_back("no step was measured on " + others + ": scaled from the measured type by their peaks");
+    result.assumed.push_back("no step was measured on " + others +
+                             ": scaled from the measured type by their peaks and memory bandwidths");
   result.assumed.push_back("communication is the cluster's, computation the rest of the measured step");
 }
 

@@ -30,7 +30,8 @@ constexpr Named<JobCoefficients, bool> kFacts[] = {{"recompute", &JobCoefficient
 // Absent in older records.
 constexpr Named<JobCoefficients, double> kAddedLater[] = {{"sync_beyond", &JobCoefficients::sync_beyond},
                                                           {"rail_ms_per_byte", &JobCoefficients::rail_ms_per_byte},
-                                                          {"fixed_samples", &JobCoefficients::fixed_samples}};
+                                                          {"fixed_samples", &JobCoefficients::fixed_samples},
+                                                          {"traffic_per_flop", &JobCoefficients::traffic_per_flop}};
 constexpr Named<EdgeCoefficients, double> kEdge[] = {{"compute_layers", &EdgeCoefficients::compute_layers},
                                                      {"param_bytes", &EdgeCoefficients::param_bytes},
                                                      {"param_optim_bytes", &EdgeCoefficients::param_optim_bytes},
@@ -116,6 +117,7 @@ Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
   if (job.integer_sums) json["integer_sums"] = true;
   if (job.sums_by_unit) json["sums_by_unit"] = true;
   if (job.fixed_samples > 0) json["fixed_samples"] = job.fixed_samples;
+  if (job.traffic_per_flop > 0) json["traffic_per_flop"] = job.traffic_per_flop;
   if (!job.assumed_rail || job.rail_ms_per_byte > 0) {
     json["rail_ms_per_byte"] = job.rail_ms_per_byte;
     json["assumed_rail"] = job.assumed_rail;
@@ -136,19 +138,34 @@ Json coefficients_json(const JobCoefficients& job, const Hardware& hardware) {
 
 JobCoefficients coefficients_from(const Json& json, const Hardware& hardware) {
   const std::string what = "coefficients";
-  const Fields fields(json, what, {"layers",         "global_batch",
-                                   "tp_degrees",     "activ_bytes",
-                                   "param_bytes",    "param_optim_bytes",
-                                   "weight_bytes",   "activ_p_bytes",
-                                   "activ_np_bytes", "tied_bytes",
-                                   "deferred",       "recompute",
-                                   "zero1",          "boundary_assumed",
-                                   "memory_assumed", "boundary_tensors",
-                                   "degree_factors", "first",
-                                   "last",           "gpu",
-                                   "sync_beyond",    "rail_ms_per_byte",
-                                   "assumed_rail",   "fixed_samples",
-                                   "integer_sums",   "sums_by_unit"});
+  const Fields fields(json, what,
+                      {"layers",
+                       "global_batch",
+                       "tp_degrees",
+                       "activ_bytes",
+                       "param_bytes",
+                       "param_optim_bytes",
+                       "weight_bytes",
+                       "activ_p_bytes",
+                       "activ_np_bytes",
+                       "tied_bytes",
+                       "deferred",
+                       "recompute",
+                       "zero1",
+                       "boundary_assumed",
+                       "memory_assumed",
+                       "boundary_tensors",
+                       "degree_factors",
+                       "first",
+                       "last",
+                       "gpu",
+                       "sync_beyond",
+                       "rail_ms_per_byte",
+                       "assumed_rail",
+                       "fixed_samples",
+                       "integer_sums",
+                       "sums_by_unit",
+                       "traffic_per_flop"});
   JobCoefficients job;
   fields.get("layers", job.layers);
   fields.get("global_batch", job.global_batch);

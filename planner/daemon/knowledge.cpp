@@ -11,6 +11,7 @@
 #include "planner/core/fields.hpp"
 #include "planner/core/model/coefficient_window.hpp"
 #include "planner/core/model/degree_factor.hpp"
+#include "planner/core/model/roofline.hpp"
 #include "planner/daemon/kept_coefficients.hpp"
 
 namespace espalier {
@@ -173,7 +174,7 @@ std::optional<JobCoefficients> stored_coefficients(const Json& stored, const Har
       }
       if (!same) scaled["assumed_overlap"] = true;
       // What was assumed then may follow from other figures of the types today.
-      const double faster = type.tflops / reference->tflops;
+      const double faster = times_as_fast(type, *reference, known.value("traffic_per_flop", 0.0));
       const bool bandwidths = type.memory_bandwidth > 0 && reference->memory_bandwidth > 0;
       if (scaled.at("assumed_comp").get<bool>()) scaled["comp"] = told.at("comp").get<double>() / faster;
       if (scaled.at("assumed_optim").get<bool>() && !told.at("assumed_optim").get<bool>())

@@ -19,7 +19,7 @@ bool usable(const JobCoefficients& job) {
   bool good = finite(job.activ_bytes) && finite(job.param_bytes) && finite(job.param_optim_bytes) &&
               finite(job.weight_bytes) && finite(job.activ_p_bytes) && finite(job.activ_np_bytes) &&
               finite(job.tied_bytes) && finite(job.sync_beyond) && finite(job.rail_ms_per_byte) &&
-              finite(job.fixed_samples);
+              finite(job.fixed_samples) && finite(job.traffic_per_flop);
   for (const DegreeFactor& one : job.degree_factors) good = good && one.factor > 0 && one.factor <= kMost;
   for (const EdgeCoefficients& edge : {job.first, job.last})
     good = good && finite(edge.compute_layers) && finite(edge.param_bytes) && finite(edge.param_optim_bytes) &&

@@ -6,6 +6,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/published_models.hpp"
+#include "planner/core/model/roofline.hpp"
 #include "planner/core/model/sheet_coefficients.hpp"
 
 namespace espalier::sim {
@@ -62,8 +63,12 @@ ModelShape paper_shape(const PaperJob& job) {
 int paper_batch(const PaperJob& job) { return job.size == JobSize::XL ? 512 : 256; }
 
 JobCoefficients assumed_coefficients(const ModelShape& shape, const Assumed& assumed, const Hardware& hardware) {
-  JobCoefficients coefficients = sheet_coefficients(shape, {{2, 2, 12, 2}, false, assumed.recompute, assumed.zero1},
-                                                    hardware, assumed.utilization);
+  JobCoefficients coefficients =
+      sheet_coefficients(shape, {{2, 2, 12, 2}, false, assumed.recompute, assumed.zero1}, hardware);
+  const GpuType& first = hardware.types.front();
+  for (std::size_t t = 0; t < hardware.types.size(); ++t)
+    coefficients.gpu[t].comp = layer_flops(shape) / (first.tflops * 1e9 * assumed.utilization) /
+                               times_as_fast(hardware.types[t], first, coefficients.traffic_per_flop);
   coefficients.tp_degrees.clear();
   for (const int tp : {1, 2, 4, 8})
     if (shape.heads % tp == 0) coefficients.tp_degrees.push_back(tp);

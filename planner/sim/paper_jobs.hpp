@@ -22,7 +22,8 @@ const PaperJob& paper_job(const std::string& model);
 
 // Assumptions about a job, in place of measurements.
 struct Assumed {
-  double utilization = 0.45;  // share of the GPUs' peak that its computation reaches
+  double utilization =
+      0.45;  // share of the first GPU type's peak that its computation reaches; roofline.hpp for others
   bool recompute = true, zero1 = false;
 };
 

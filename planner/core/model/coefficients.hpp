@@ -65,6 +65,8 @@ struct JobCoefficients {
   double activ_p_bytes = 0;  // k_activ-p: activations per layer and sample that TP partitions
   // k_activ-np: activations per layer and sample that TP does not partition.
   double activ_np_bytes = 0;
+  // Bytes that the forward pass of a layer moves for each FLOP of its matrix products (roofline.hpp). 0: unknown.
+  double traffic_per_flop = 0;
   EdgeCoefficients first, last;  // the embedding's and the LM head's coefficients
   // Parameters + optimizer + gradients that the edges count twice when both are on one stage, of a program that then
   // keeps one table. espalier-train keeps two, each with its own sum.

@@ -6,6 +6,7 @@
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/model/monotone_root.hpp"
+#include "planner/core/model/roofline.hpp"
 
 namespace espalier {
 namespace {
@@ -41,7 +42,9 @@ class IterationInversion {
   }
 
  private:
-  double speed(std::size_t type) const { return hardware_.types[type].tflops; }
+  double speed(std::size_t type) const {
+    return times_as_fast(hardware_.types[type], hardware_.types.front(), job_.traffic_per_flop);
+  }
 
   void set_computation(double at_unit_speed) {
     for (std::size_t t = 0; t < job_.gpu.size(); ++t) job_.gpu[t].comp = at_unit_speed / speed(t);

@@ -166,6 +166,9 @@ JobCoefficients model_sizes(const ModelShape& shape, const Training& training, s
   job.weight_bytes = bytes.weight * layer_parameters(shape);
   job.activ_np_bytes = nonpartitioned_activations(shape.family) * job.activ_bytes;
   job.activ_p_bytes = partitioned_activations(shape) * job.activ_bytes;
+  // What the backward pass needs is written once, and read once by the operator after it.
+  if (family_of(shape.family) != Family::unknown)
+    job.traffic_per_flop = 2 * (job.activ_p_bytes + job.activ_np_bytes) / layer_flops(shape);
   job.first = edge(embedding_parameters(shape));
   // MTP modules are layers like the others, the last ones. What they cost beyond a layer is taken to be where the head
   // is: their passes through it are, and plans put them there unless chunks say otherwise.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "planner/core/model/roofline.hpp"
+
 namespace espalier {
 
 void scale_to_unseen_types(JobCoefficients& job, const Hardware& hardware, std::vector<std::string>& remarks) {
@@ -16,11 +18,11 @@ void scale_to_unseen_types(JobCoefficients& job, const Hardware& hardware, std::
   if (optim < 0) remarks.push_back("the optimizer was not timed: it is taken to cost nothing");
   for (std::size_t type = 0; type < job.gpu.size(); ++type) {
     GpuCoefficients& gpu = job.gpu[type];
-    const auto faster = [&](int than) {
-      return hardware.types[type].tflops / hardware.types[static_cast<std::size_t>(than)].tflops;
+    const auto faster = [&](int than, double traffic_per_flop) {
+      return times_as_fast(hardware.types[type], hardware.types[static_cast<std::size_t>(than)], traffic_per_flop);
     };
     if (gpu.assumed_comp) {
-      gpu.comp = job.gpu[static_cast<std::size_t>(comp)].comp / faster(comp);
+      gpu.comp = job.gpu[static_cast<std::size_t>(comp)].comp / faster(comp, job.traffic_per_flop);
       gpu.backward = job.gpu[static_cast<std::size_t>(comp)].backward;
     }
     if (gpu.assumed_optim && optim >= 0) {
@@ -29,7 +31,7 @@ void scale_to_unseen_types(JobCoefficients& job, const Hardware& hardware, std::
       // Memory bandwidth bounds the optimizer. If a bandwidth is unknown, TFLOPS stand in for it.
       const bool known = here.memory_bandwidth > 0 && there.memory_bandwidth > 0;
       gpu.optim = job.gpu[static_cast<std::size_t>(optim)].optim /
-                  (known ? here.memory_bandwidth / there.memory_bandwidth : faster(optim));
+                  (known ? here.memory_bandwidth / there.memory_bandwidth : faster(optim, 0));
     }
     if (gpu.assumed_overlap && overlap >= 0) gpu.overlap = job.gpu[static_cast<std::size_t>(overlap)].overlap;
   }
