@@ -6,9 +6,11 @@ import socket
 import tempfile
 import threading
 import time
+import types
 import unittest
 import unittest.mock
 
+import stand_in
 from espalier import _keys, _memory
 
 TOKEN = "0123456789abcdef"
@@ -22,6 +24,101 @@ class Runs:
 
     def __reduce__(self):
         return os.mkdir, (self.path,)
+
+
+class Log:
+    """What a script registers and is no tensor. One process may have more in it than others."""
+
+    def __init__(self, more):
+        self.kept = {"lines": 1, **more}
+
+    def state_dict(self):
+        return self.kept
+
+    def load_state_dict(self, state):
+        self.kept = state
+
+
+def handed_over(rank, world, token, copies, takes, other, step, lost):
+    """A state that `world` processes have, in `copies` of it, goes to the first `takes` of them, each on a node where another process was. other:
+    the rank whose log has more in it; step: that whose state is of another step. lost: it is read from snapshots, of which each node has one. Returns how many processes each reads from over TCP, what of
+    the state came, and whether it came whole; or the error."""
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor, zeros
+    from espalier import _divided
+    from espalier._state import StateError
+    rows = {"large": 40, "uneven": 7, "small": 3}  # of 8 processes some have nothing of the last two
+    whole = {name: torch.arange(2.0 * count).view(count, 2) + len(name) for name, count in rows.items()}
+
+    def divided(mesh, make):
+        model = torch.nn.Module()
+        for name, count in rows.items():
+            model.register_parameter(name, torch.nn.Parameter(make(whole[name], mesh)))
+        model.register_buffer("scale", torch.tensor([5.0]))
+        return model
+
+    def hand(objects, generation, nodes, group):
+        worker = stand_in.Worker(rank, len(nodes), 64, stand_in.Control())
+        worker.token, worker.seal, worker.generation, worker.nodes, worker.jobs = token, _keys.seal_of(token), generation, nodes, ["1"] * len(nodes)
+        return _divided.Divided(worker, objects, group)
+
+    before = DeviceMesh("cpu", torch.arange(world).view(copies, -1))
+    mesh, group = DeviceMesh("cpu", list(range(takes))), dist.new_group(list(range(takes)))
+    old = divided(before, lambda one, mesh: distribute_tensor(one, mesh, [Replicate(), Shard(0)]))
+    giver = hand({"model": old, "log": Log({"more": 2} if rank == other else {})}, 0, [f"n{one}" for one in range(world)], dist.group.WORLD)
+    giver.provide(8 if rank == step else 7)
+    kept = (7, 0, types.SimpleNamespace(rank=rank, fetch=lambda of: os.dup(giver._memory.fd)))
+    found = None
+    if rank < takes:
+        new, log = divided(mesh, lambda one, mesh: zeros(one.shape, device_mesh=mesh, placements=[Shard(0)])), Log({})
+        new.scale.zero_()
+        taker = hand({"model": new, "log": log}, 1, [f"n{(one + 1) % world}" for one in range(takes)], group)
+        taker._worker.vault = "v"
+        source = {"generation": 0, "plan": {"stages": [{"replicas": [{"gpus": [f"n{one}/0"]} for one in range(world)]}]}}
+        with unittest.mock.patch.object(_divided, "Far", side_effect=_divided.Far) as far, \
+                unittest.mock.patch.object(_divided, "from_vaults", lambda *_: [kept]):
+            try:
+                taken = taker.recover(source) if lost else taker.take_over(source)
+                same = taken.step == 7 and new.scale.item() == 5 and all(torch.equal(one.full_tensor(), whole[name]) for name, one in new.named_parameters())
+                found = far.call_count, log.kept, same
+            except StateError as error:
+                found = str(error)
+    dist.barrier()
+    return found
+
+
+class Many(unittest.TestCase):
+    def handed_over(self, copies, takes, other=-1, step=-1, lost=False):
+        import torch.distributed.tensor  # noqa: F401 for all that are forked
+        return stand_in.processes(8, handed_over, os.urandom(16).hex(), copies, takes, other, step, lost)[:takes]
+
+    def test_a_process_reads_from_those_alone_that_have_something_of_its_part(self):
+        for copies, takes, most, lost in ((1, 8, 8, False), (1, 5, 12, False), (2, 4, 12, False), (2, 8, 10, True)):
+            found = self.handed_over(copies, takes, lost=lost)
+            self.assertEqual([one[1:] for one in found], [({"lines": 1}, True)] * takes, found)
+            self.assertLessEqual(sum(one[0] for one in found), most, found)
+
+    def test_what_one_process_alone_has_is_found_and_a_part_of_another_step_is_refused(self):
+        for copies, takes, other in ((1, 8, 3), (2, 4, 7)):
+            found = self.handed_over(copies, takes, other=other)
+            self.assertEqual([one[1:] for one in found], [({"lines": 1, "more": 2}, True)] * takes, found)
+            for one in self.handed_over(copies, takes, step=other):
+                self.assertIn("its parts are of the steps [7, 8]", str(one))
+
+    def test_a_head_is_as_long_however_many_processes_there_are(self):
+        import torch
+        from espalier import _divided, _shards, _state
+        objects, heads = {"model": torch.nn.Linear(2, 2)}, []
+        for world in (4, 1000):
+            packed = _state.Packed(7, objects, _divided._packed([["10.0.0.1", 40000 + rank] for rank in range(world)]))
+            memory = _memory.SharedMemory(packed.size)
+            packed.write(memory.map)
+            shelf = _shards.Shelf(memory.fd)
+            self.assertEqual(len(_divided._unpacked(shelf)), world)
+            heads.append(packed.head_bytes)
+        self.assertLessEqual(heads[1] - heads[0], 8)
 
 
 class Shards(unittest.TestCase):

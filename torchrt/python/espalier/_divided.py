@@ -2,14 +2,17 @@
 generation reads what it needs from those of the old one, from their memory on its node and over TCP from other nodes.
 
 Every process offers its memory under its own name on its node, and serves it to other nodes. Which address each process has
-is part of what each offers, so one old process on one node of the new generation is enough to find all. After a loss the
+is part of what each offers, so one old process on one node of the new generation is enough to find all. It is not in the head, which others read
+of each process that they need: with as many processes as there are addresses, that would be most of what is read. After a loss the
 lowest new rank of each node serves what the node's vaults hold.
 """
 from __future__ import annotations
 
+import json
 import os
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
+import torch
 import torch.distributed as dist
 
 from ._alike import sample_of
@@ -18,12 +21,24 @@ from ._handover import Offer, from_vaults, lowest_by_node, offer_name, take
 from ._home import Home
 from ._memory import SharedMemory
 from ._partners import Partners, keepers_of
-from ._shards import Shelf, assemble
+from ._named import Parts
+from ._shards import Search, Shelf, assemble
 from ._slices import nodes_of
 from ._state import Packed, StateError, apply
 from ._transfer import Far, Server
 from ._whole import Taken, largest_in
 from ._worker import Worker
+
+
+def _packed(addresses: List[Any]) -> torch.Tensor:
+    return torch.frombuffer(bytearray(json.dumps(addresses).encode()), dtype=torch.uint8)
+
+
+def _unpacked(shelf: Shelf) -> List[Any]:
+    """The addresses of all processes of the generation whose state it is."""
+    told = torch.empty(shelf.head.note.shape, dtype=torch.uint8, device="cpu")
+    shelf.fetch([(shelf.head.first + shelf.head.note.offset, told)])
+    return json.loads(told.numpy().tobytes())  # type: ignore[no-any-return]
 
 
 class Divided:
@@ -41,7 +56,7 @@ class Divided:
 
     def pack(self, step: int, home: Optional[Home] = None) -> Packed:
         worker = self._worker
-        return Packed(step, self._objects, self._addresses, sample_of(self._objects) if worker.rank < worker.unit else None,
+        return Packed(step, self._objects, _packed(self._addresses), sample_of(self._objects) if worker.rank < worker.unit else None,
                       worker.seal, home)
 
     def take_over(self, source: Dict[str, Any]) -> Taken:
@@ -54,7 +69,7 @@ class Divided:
         know = gathered(bool(near), self._group)
         if True not in know:
             raise StateError("no node of the new generation has processes of the old one")
-        addresses = told_by(know.index(True), next(iter(near.values())).head.note if near else None, self._group)
+        addresses = told_by(know.index(True), _unpacked(next(iter(near.values()))) if near else None, self._group)
         return self._read(near, [(address, f"{generation}.{rank}") for rank, address in enumerate(addresses)], source)
 
     def recover(self, source: Dict[str, Any]) -> Optional[Taken]:
@@ -75,7 +90,7 @@ class Divided:
                 self._server.provide(names[-1], fd)
             parts.setdefault((step, generation), {}).setdefault(item.rank, self._shelf(fd))
         # Of each state: who serves which rank's part, and of how many ranks it is.
-        mine = [(key, list(ranks), len(next(iter(ranks.values())).head.note)) for key, ranks in parts.items()] if serves else []
+        mine = [(key, list(ranks), len(_unpacked(next(iter(ranks.values()))))) for key, ranks in parts.items()] if serves else []
         where: Dict[Tuple[int, int], Dict[int, int]] = {}
         worlds: Dict[Tuple[int, int], int] = {}
         for server, told in enumerate(gathered(mine, self._group)):
@@ -104,20 +119,55 @@ class Divided:
     def _read(self, near: Dict[int, Shelf], far: List[Tuple[Any, str]], source: Dict[str, Any]) -> Taken:
         """near: memory of this node by rank. far: by rank, where else a rank's memory is served."""
         origin = f"the state of generation {source['generation']}"
-        others = [rank for rank in range(len(far)) if rank not in near]
-        others = others[self._worker.rank % max(1, len(others)):] + others[:self._worker.rank % max(1, len(others))]
-        remote = [Far(*far[rank], self._worker.token) for rank in others]  # not all begin at the same one
+        remote: Dict[int, Far] = {}
+
+        def reach(rank: int) -> Far:
+            remote[rank] = Far(*far[rank], self._worker.token)
+            return remote[rank]
+
         try:
-            shelves: List[Any] = [*near.values(), *remote]
+            targets = self._search(near, remote, reach, len(far))
+            shelves: List[Any] = [*near.values(), *remote.values()]
             steps = sorted({shelf.head.step for shelf in shelves})
             if len(steps) != 1:
                 raise StateError(f"{origin}: its parts are of the steps {steps}")
-            state, near_bytes, far_bytes = assemble(self._objects, shelves, largest_in(self._group))
+            state, near_bytes, far_bytes = assemble(self._objects, shelves, largest_in(self._group), targets)
         finally:
-            for one in remote:
+            for one in remote.values():
                 one.close()
         apply(self._objects, state, origin)
         return Taken(steps[0], near_bytes, far_bytes)
+
+    def _search(self, near: Dict[int, Shelf], remote: Dict[int, Far], reach: Callable[[int], Far], world: int) -> Any:
+        """Fills `remote` with what this process needs of the shelves of `world` ranks. Returns the targets of the Search, if there was one.
+        Collective: no rank alone knows what is in those that it does not look at."""
+        own, count = self._worker.rank, len(self._worker.nodes)
+        others = [rank for rank in range(world) if rank not in near]
+        if any(isinstance(one, Parts) for one in self._objects.values()):  # others' names are in no other shelf
+            for rank in others[own % max(1, len(others)):] + others[:own % max(1, len(others))]:  # not all begin at the same one
+                reach(rank)
+            return None
+        search = Search(self._objects)
+        for rank, shelf in near.items():
+            search.look(rank, shelf.head)
+        # Blocks of this rank lie around here, where they cannot be guessed better.
+        around = iter(sorted(others, key=lambda rank: abs((2 * rank + 1) * count - (2 * own + 1) * world)))
+        left = set(others)
+        while left and search.lacks:
+            rank = search.guess()
+            if rank not in left:
+                rank = next(one for one in around if one in left)
+            left.remove(rank)
+            search.look(rank, reach(rank).head)
+        # Shelves that nobody needs are looked at by one process each: all must be of one step, and hold what the others hold.
+        seen = {rank for ranks in gathered([*near, *remote], self._group) for rank in ranks}
+        for rank in [rank for rank in others if rank not in seen][own::count]:
+            search.note(reach(rank).head)
+        kinds = {(step, kind) for told in gathered(sorted(search.kinds), self._group) for step, kind in told}
+        if len(kinds) > 1:
+            for rank in left - set(remote):
+                reach(rank)
+        return search.targets
 
     def settle(self) -> None:
         pass

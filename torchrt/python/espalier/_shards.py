@@ -1,14 +1,16 @@
 """State that is divided among processes (FSDP2, DTensor): what another number of processes takes of it.
 
 Each process's memory is a shelf: it holds one block of each divided tensor, and a copy of each other one. A process of the
-next generation needs other blocks. It reads exactly the rows that they have in common with each shelf's.
+next generation needs other blocks. It reads exactly the rows that they have in common with each shelf's. It looks only at shelves that have
+some of them (Search): as many as its blocks lie on, however many processes there are.
 """
 from __future__ import annotations
 
+import hashlib
 import math
 import mmap
 import os
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -51,6 +53,42 @@ def _within(box: Box, outer: Box) -> "Tuple[slice, ...]":
     return tuple(slice(a - b, a - b + n) for a, n, b in zip(box[0], box[1], outer[0]))
 
 
+class _Cover:
+    """How much of a block lies in the places that were added. What two hold is counted once."""
+
+    def __init__(self, target: Box) -> None:
+        self.target, self.left = target, math.prod(target[1])
+        self.boxes: Dict[Box, int] = {}  # with something of the block, and the rank that has each
+        self.sample: Optional[Tuple[int, Part]] = None  # the largest part that was added, and whose it is
+
+    def add(self, rank: int, place: Any) -> "Optional[Tuple[Box, Box]]":
+        """The place's box, and what that has in common with the block. None: nothing more than others had."""
+        box = (place.start, place.shape) if isinstance(place, Part) else ((0,) * len(place.shape), place.shape)
+        if isinstance(place, Part) and math.prod(place.shape) > (math.prod(self.sample[1].shape) if self.sample else 0):
+            self.sample = rank, place
+        shared = common(box, self.target)
+        count = math.prod(shared[1])
+        if count == 0 or box in self.boxes:
+            return None
+        self.boxes[box] = rank
+        self.left -= count
+        return box, shared
+
+    def guess(self) -> Optional[int]:
+        """The rank that may have the first rows that lack: where ranks one after the other have blocks one after the other, it has them."""
+        if self.sample is None:
+            return None
+        rank, part = self.sample
+        cut = next((at for at, size in enumerate(part.shape) if size != part.whole[at]), None)
+        if cut is None:
+            return None
+        row = self.target[0][cut]
+        for start, shape in sorted(self.boxes, key=lambda box: box[0][cut]):
+            if start[cut] <= row:
+                row = max(row, start[cut] + shape[cut])
+        return rank + (row - part.start[cut]) // part.shape[cut]
+
+
 class Reading:
     """Collects what is needed of the shelves, then reads it."""
 
@@ -63,18 +101,14 @@ class Reading:
     def block(self, places: "List[Tuple[int, Any]]", target: Box, dtype: torch.dtype, what: str) -> torch.Tensor:
         """The block `target` of a tensor that lies in `places`: shelves (indices; what comes first is preferred) with the
         Part or Place there. Filled by run()."""
-        made = torch.empty(target[1], dtype=dtype, device="cpu")
-        seen, found = set(), 0
+        made, cover = torch.empty(target[1], dtype=dtype, device="cpu"), _Cover(target)
         for shelf, place in places:
-            box = (place.start, place.shape) if isinstance(place, Part) else ((0,) * len(place.shape), place.shape)
-            shared = common(box, target)
-            if box in seen or math.prod(shared[1]) == 0:
-                continue
-            seen.add(box)
-            found += math.prod(shared[1])
-            self._rows(shelf, place, box, shared, made[_within(shared, target)] if target[1] else made)
-        if found != made.numel():
-            raise StateError(f"{what}: {made.numel()} elements are needed, and {found} of them are there")
+            fresh = cover.add(shelf, place)
+            if fresh is not None:
+                box, shared = fresh
+                self._rows(shelf, place, box, shared, made[_within(shared, target)] if target[1] else made)
+        if cover.left:
+            raise StateError(f"{what}: {made.numel()} elements are needed, and {made.numel() - cover.left} of them are there")
         return made
 
     def _rows(self, shelf: int, place: Any, box: Box, shared: Box, into: torch.Tensor) -> None:
@@ -143,6 +177,63 @@ class _Targets:
         return there if is_divided(there) and tuple(there.shape) == whole else None
 
 
+def _kinds(tree: Any, path: Tuple[Any, ...] = ()) -> str:
+    """What is in a process's state, whatever its values are, and whatever part of each tensor that process has."""
+    if _is_extra(path):
+        return "extra"
+    if isinstance(tree, (Place, Part)):
+        return f"{tree.dtype}{_whole_shape(tree)}"
+    if isinstance(tree, dict):
+        return "{" + ",".join(sorted(f"{key!r}:{_kinds(one, path + (key,))}" for key, one in tree.items())) + "}"
+    if isinstance(tree, (list, tuple)):
+        return "[" + ",".join(_kinds(one, path + (at,)) for at, one in enumerate(tree)) + "]"
+    return "-"
+
+
+class Search:
+    """Which shelves this process needs, of a state whose tensors have the same names in all processes (no layouts)."""
+
+    def __init__(self, objects: Dict[str, Any]) -> None:
+        self.targets = {name: _Targets(one) for name, one in objects.items()}
+        self._covers: Dict[Tuple[Any, ...], _Cover] = {}
+        self._open: Dict[Tuple[Any, ...], _Cover] = {}  # of which something lacks
+        self._begun = False
+        self.kinds: Set[Tuple[int, str]] = set()  # the steps of the shelves, and what is in them
+
+    def look(self, rank: int, head: Head) -> None:
+        """Raises StateError."""
+        self.note(head)
+        self._begun = True
+        for path, place in _leaves(head.tree).items():
+            if not isinstance(place, (Place, Part)) or _is_extra(path):
+                continue
+            cover = self._covers.get(path)
+            if cover is None:
+                cover = self._covers[path] = self._open[path] = _Cover(_box_here(self.targets, path, _whole_shape(place)))
+            if path in self._open:
+                cover.add(rank, place)
+                if cover.left <= 0:
+                    del self._open[path]
+
+    def note(self, head: Head) -> None:
+        """Of a shelf that is not read."""
+        self.kinds.add((head.step, hashlib.sha256(_kinds(head.tree).encode()).hexdigest()[:32]))
+
+    @property
+    def lacks(self) -> bool:
+        return bool(self._open) or not self._begun
+
+    def guess(self) -> Optional[int]:
+        """The rank whose shelf to look at next, where it can be guessed."""
+        return next(iter(self._open.values())).guess() if self._open else None
+
+
+def _box_here(targets: "Dict[str, _Targets]", path: Tuple[Any, ...], whole: Tuple[int, ...]) -> Box:
+    """Which part of a tensor this process needs. Raises StateError."""
+    as_now = targets[path[0]].like(path[1:], whole, ".".join(map(str, path))) if path[0] in targets else None
+    return ((0,) * len(whole), whole) if as_now is None else box_of(as_now)
+
+
 def _union(trees: "Sequence[Any]", needed: Callable[[Tuple[Any, ...]], bool], path: Tuple[Any, ...] = ()) -> Any:
     """What is needed of several processes' states: of what two have, the first one's."""
     first = trees[0]
@@ -156,10 +247,11 @@ def _union(trees: "Sequence[Any]", needed: Callable[[Tuple[Any, ...]], bool], pa
     return like(first, made)
 
 
-def assemble(objects: Dict[str, Any], shelves: Sequence[Any], maximum: "Callable[[torch.Tensor], None]") -> "Tuple[Dict[str, Any], int, int]":
+def assemble(objects: Dict[str, Any], shelves: Sequence[Any], maximum: "Callable[[torch.Tensor], None]",
+             targets: "Optional[Dict[str, _Targets]]" = None) -> "Tuple[Dict[str, Any], int, int]":
     """The state_dict of each object, as this process needs it, and the bytes that were read from this node's memory and from
-    elsewhere. `shelves`: all of them; what comes first is preferred. `maximum`: replaces each element by the largest of all
-    processes of this program, which all call this. Raises StateError."""
+    elsewhere. `shelves`: all of them, or those of a Search; what comes first is preferred. `maximum`: replaces each element by the largest of all
+    processes of this program, which all call this. targets: of a Search. Raises StateError."""
     from torch.distributed.tensor import DTensor
 
     reading, trees = Reading(shelves), [shelf.head.tree for shelf in shelves]
@@ -177,7 +269,7 @@ def assemble(objects: Dict[str, Any], shelves: Sequence[Any], maximum: "Callable
         tree = _union(trees, needs)
     else:
         tree = _union(trees, lambda _: True)
-    targets = {name: _Targets(one) for name, one in objects.items()}
+    targets = targets or {name: _Targets(one) for name, one in objects.items()}
     wraps: List[Tuple[int, torch.Tensor, Any]] = []
     kept = {name for name, one in objects.items() if not copies(one)}
     places_of: Dict[int, Any] = {}  # of leaves of objects that keep what they are given

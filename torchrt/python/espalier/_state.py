@@ -137,7 +137,7 @@ class Packed:
     """State that can be written: its size is known, its tensors are still where they train."""
 
     def __init__(self, step: int, objects: Dict[str, Any], note: Any = None, sample: Any = None, seal: bytes = b"", home: Any = None) -> None:
-        """note: goes with the state; anything that can be pickled. sample: of a process of the first replica, where the layout may
+        """note: goes with the state; anything that can be pickled. Tensors in it lie in the memory, and not in the head. sample: of a process of the first replica, where the layout may
         change (_alike.py). seal: the job's key, where another process of the job reads it. home: the memory that it will be written to, in
         which some tensors lie already (_home.py). Raises StateError, TooLarge where it has no room."""
         self._tensors: List[Tuple[int, torch.Tensor]] = []
@@ -166,7 +166,7 @@ class Packed:
 
         tree = mapped({name: one.state_dict() for name, one in objects.items()}, place)
         try:
-            head = pickle.dumps((step, tree, note, sample), protocol=4)
+            head = pickle.dumps((step, tree, mapped(note, place), sample), protocol=4)
         except Exception as error:
             raise StateError(f"the state cannot be packed: {error}") from error
         self.head_bytes = 16 + (_TAG if seal else 0) + len(head)
