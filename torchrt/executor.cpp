@@ -5,6 +5,7 @@
 #include <chrono>
 #include <climits>
 #include <cmath>
+#include <utility>
 
 #include "planner/core/error.hpp"
 #include "planner/core/pipeline_form.hpp"
@@ -154,13 +155,14 @@ class Executor::Interruption {
 
   bool after_batch() {
     if (!stop_ || ++batches_ < next_) return false;
-    const std::chrono::duration<double> took = Pace::Clock::now() - since_;
+    // What rank 0 waits for the others here counts for the next time: the first stage may be far ahead of the last.
+    const std::chrono::duration<double> took = Pace::Clock::now() - std::exchange(since_, Pace::Clock::now());
     std::array<double, 2> values = {stop_() ? 1.0 : 0.0, world_.rank() == 0 ? took.count() : 0.0};
     world_.sum(values);
     constexpr double kSeconds = 1, kMost = 1000;
-    next_ = static_cast<int>(std::clamp(batches_ * kSeconds / std::max(values[1], 1e-9), 1.0, kMost));
+    const double most = std::min(kMost, 4.0 * batches_);
+    next_ = static_cast<int>(std::clamp(batches_ * kSeconds / std::max(values[1], 1e-9), 1.0, most));
     batches_ = 0;
-    since_ = Pace::Clock::now();
     return values[0] > 0;
   }
 

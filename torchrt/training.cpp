@@ -205,10 +205,10 @@ bool Training::after_step(std::int64_t step, const std::function<bool()>& stop) 
 }
 
 // Only rank 0 has the file.
-bool Training::validate_if_missing(std::int64_t step, const std::function<bool()>& stop) {
-  if (!validation_is_due(step)) return true;
+bool Training::lacks_validation(std::int64_t step) {
+  if (!validation_is_due(step)) return false;
   const bool there = metrics_ && metrics_->has_validation(step);
-  return world_.minimum(there ? 0 : 1) == 0 || validate(step, stop);
+  return world_.minimum(there ? 0 : 1) > 0;
 }
 
 bool Training::validate(std::int64_t step, const std::function<bool()>& stop) {

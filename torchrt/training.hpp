@@ -73,9 +73,10 @@ class Training {
   // may take longer than a step may. `stop`: as Executor::evaluate's. False: it was stopped, and is still due.
   // Collective.
   bool after_step(std::int64_t step, const std::function<bool()>& stop);
-  // After a recovery, which goes on from the state after `step`: as after_step(), if open_metrics() has found a file
-  // without that validation. Ranks that die in a validation leave that state behind, so nobody does the step again.
-  bool validate_if_missing(std::int64_t step, const std::function<bool()>& stop);
+  // Before the first step here: whether a validation after `step` is due that no earlier generation has written into
+  // the file of open_metrics(). One that was to stop for a change leaves it to the next, and so do ranks that die in
+  // it. Collective.
+  bool lacks_validation(std::int64_t step);
   // A hand-off through the disk. save() puts the state, which is the one after `step`, into a
   // checkpoint. It returns false on all ranks when that failed. load() gives the units of `state`,
   // which have memory, their values from the checkpoint. It throws Error on this rank alone. Both

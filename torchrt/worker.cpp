@@ -71,10 +71,9 @@ class Worker {
     session_.committed();
     if (arrival_) arrival_->release(*server_);
     arrival_.reset();
-    const bool recovered = recovery_.has_value();
-    if (recovered) go_on_with_metrics();
+    if (recovery_) go_on_with_metrics();
     recovery_.reset();
-    train(done, recovered);
+    train(done);
     training_->finish();
     session_.done(config_.training.steps);
   }
@@ -294,7 +293,7 @@ class Worker {
   }
 
   // `done`: what this generation begins with is the state after that step.
-  void train(std::int64_t done, bool recovered) {
+  void train(std::int64_t done) {
     equip();
     const double tokens = static_cast<double>(config_.training.global_batch) * config_.model.sequence;
     const auto switch_requested = [this] {
@@ -307,9 +306,11 @@ class Worker {
       tell_notice();
       return switch_requested();
     };
-    if (source_)
-      stand_while(recovered ? !training_->validate_if_missing(done, stop) : !training_->after_step(done, stop), done,
-                  stop);
+    if (done > 0 && training_->lacks_validation(done)) {
+      // The copies of the generation before may end with the GPUs that have left, and a validation may take long.
+      if (snapshots_) snapshots_->boundary(done);
+      stand_while(!training_->after_step(done, stop), done, stop);
+    }
     const auto kept = [this] { return keeping_->keeps() && (!snapshots_ || snapshots_->complete()); };
     for (std::int64_t step = done + 1; step <= config_.training.steps; ++step) {
       server_->mark(-1);

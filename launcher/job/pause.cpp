@@ -12,7 +12,7 @@ namespace espalier::launcher {
 
 void Pause::begin(Change& under_way) {
   lost();  // a change before it, which had no step of its own
-  under_way.at["last_step"] = steps_.last_step_at();
+  under_way.at["last_work"] = steps_.last_work_at();
   const World* const current = generations_.current();
   under_way.committed = Committed{generations_.number(), generations_.plan(),
                                   current != nullptr ? current->loads().moved_bytes().sent_early : 0};
@@ -27,6 +27,10 @@ void Pause::abort(const std::string& why) {
 
 void Pause::stepped(const wire::Step& step) {
   if (awaiting_first_step_) finish(step.step, step.seconds);
+}
+
+void Pause::progressed() {
+  if (awaiting_first_step_) awaiting_first_step_->at.try_emplace("progress", wire::steady_now());
 }
 
 void Pause::lost() {
@@ -44,12 +48,14 @@ void Pause::finish(std::int64_t step, std::optional<double> step_seconds) {
   told.plan = change.committed->plan;
   if (step_seconds) change.at["first_step"] = wire::steady_now();
   const double first_step = between("commit", "first_step");
-  const double resume = step_seconds ? std::max(0.0, first_step - *step_seconds * 1000) : 0.0;
-  // The pause: from the end of the last step on the old generation to the start of the first on the new one.
-  told.pause_ms = between("last_step", "commit") + resume;
+  double resume = step_seconds ? std::max(0.0, first_step - *step_seconds * 1000) : 0.0;
+  if (change.at.contains("progress")) resume = std::min(resume, between("commit", "progress"));
+  // The pause: from the end of the last step on the old generation to the start of the first on the new one. A
+  // validation is no pause, neither the part that the old one made before it stood nor what the new one makes first.
+  told.pause_ms = between("last_work", "commit") + resume;
   if (change.in_place_of) {
     told.phases_ms = {{"boundary", between("asked", "boundary")},
-                      {"stand", between("last_step", "boundary")},
+                      {"stand", between("last_work", "boundary")},
                       {"in_place", between("boundary", "commit") + resume},
                       {"first_step", first_step}};
     if (change.lists) told.phases_ms[kSearchPhase] = change.lists->search_ms;
@@ -64,7 +70,7 @@ void Pause::finish(std::int64_t step, std::optional<double> step_seconds) {
                                                                        : "proposed",
                                       "ready")},
                     {"boundary", between("asked", "boundary")},
-                    {"stand", between("last_step", "boundary")},
+                    {"stand", between("last_work", "boundary")},
                     {"load", between(restarted ? "ready" : "boundary", "commit")},
                     {"resume", resume},
                     {"first_step", first_step}};

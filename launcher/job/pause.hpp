@@ -29,7 +29,8 @@ class Pause {
 
   // A step was done: the first one on the new plan, in case a change waits for it.
   void stepped(const wire::Step& step);
-  void lost();  // the job or its generation ends before such a step
+  void progressed();  // a part of a validation was done; as above
+  void lost();        // the job or its generation ends before such a step
 
   void generation_0_took(double seconds) { measured_.start = seconds; }
   double start_seconds() const { return measured_.start; }

@@ -39,7 +39,10 @@ Generations::Callbacks Launcher::of_generations() {
   on.heard_ready = [this](const ServerId& server, const wire::Ready& ready) { training_.reach.heard(server, ready); };
   on.reach = [this](const std::vector<Holding>& holdings) { return training_.reach.of(holdings); };
   on.step = [this](const wire::Step& step) { stepped(step); };
-  on.progressed = [this] { training_.steps.progressed(); };
+  on.progressed = [this] {
+    training_.steps.progressed();
+    training_.hand_off.pause().progressed();
+  };
   on.profiled = [this](int rank, const wire::Frame& frame) {
     if (const Profile* const fresh =
             holding_.reports->profiled(frame, rank, training_.generations.plan(), training_.program.model()))

@@ -15,14 +15,14 @@ StepWatch::StepWatch(wire::Loop& loop, double hang_seconds, std::function<void(c
     : loop_(loop), hang_seconds_(hang_seconds), after_last_seconds_(after_last_seconds), hangs_(std::move(hangs)) {}
 
 void StepWatch::stepped(const wire::Step& step) {
-  last_at_ = progress_at_ = wire::steady_now();
+  worked_at_ = progress_at_ = wire::steady_now();
   step_ = step.step;
   last_seconds_ = step.seconds;
   // A moving average that forgets the first, slower steps of a generation quickly.
   seconds_ = seconds_ == 0 ? step.seconds : 0.7 * seconds_ + 0.3 * step.seconds;
 }
 
-void StepWatch::progressed() { progress_at_ = wire::steady_now(); }
+void StepWatch::progressed() { worked_at_ = progress_at_ = wire::steady_now(); }
 
 void StepWatch::begin_anew_after(std::int64_t step) {
   begin_anew();

@@ -35,7 +35,8 @@ class StepWatch {
   void begin_anew_after(std::int64_t step);
 
   std::int64_t step() const { return step_; }  // the last one that was done
-  Time last_step_at() const { return last_at_; }
+  // When the running generation last told of work: the end of a step, or of a part of a validation after it.
+  Time last_work_at() const { return worked_at_; }
   double seconds() const { return seconds_; }  // of a step of the running generation, smoothed; 0: not known yet
   double longest() const;                      // that a step may be expected to take
 
@@ -50,7 +51,7 @@ class StepWatch {
   std::int64_t step_ = 0, total_steps_ = 0;
   double seconds_ = 0;
   double last_seconds_ = 0;  // of any generation
-  Time last_at_{}, progress_at_{}, check_at_{};
+  Time worked_at_{}, progress_at_{}, check_at_{};
   wire::Watch watch_;
 };
 

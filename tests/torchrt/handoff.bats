@@ -55,12 +55,13 @@ four() { plan 2:2@a/0 2:2@a/1 2:2@b/0 2:2@b/1; }
 
 # The validation after step 10 lasts longer than the next generation's start; where the start is slow, once more with a
 # longer one.
-@test "a switch waits for no validation: the next generation makes it" {
-  local samples
+validation_at_a_boundary() { # COMMAND for sed and the script, --set ...
+  local samples edit=$1
+  shift
   for samples in 1280 7680; do
-    rm -f elastic.jsonl
-    abort_script "$(two)" 10 "$(four)" - > script.json
-    STEPS=12 play --set device.gflops=2 --set data.validation=text --set data.validate_every=10 --set "data.validation_samples=$samples"
+    rm -rf elastic.jsonl kept
+    abort_script "$(two)" 10 "$(four)" - | sed "$edit" > script.json
+    STEPS=12 play --set device.gflops=2 --set data.validation=text --set data.validate_every=10 --set "data.validation_samples=$samples" "$@"
     ! acts 'acts[0]["step"] == 10' || break
   done
   acts 'acts[0]["step"] == 10'
@@ -70,6 +71,14 @@ lines = [json.loads(line) for line in open("elastic.jsonl")]
 assert [line["step"] for line in lines if "loss" in line] == list(range(1, 13)), lines
 assert [(line["step"], line["generation"]) for line in lines if "validation_loss" in line] == [(10, 1), (12, 1)], lines
 PY
+}
+
+@test "a switch waits for no validation: the next generation makes it" {
+  validation_at_a_boundary ""
+}
+
+@test "a switch waits for no validation: also a generation that is started from a checkpoint makes it" {
+  validation_at_a_boundary 's/"after"/"restart": true, &/g' --set handoff.method=checkpoint --set checkpoint.directory=kept --set checkpoint.every=0
 }
 
 @test "a change that is given up leaves the validation that it stopped to those who go on" {

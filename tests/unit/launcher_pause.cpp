@@ -111,6 +111,32 @@ TEST_CASE("a generation that starts after the old one has ended starts within th
   CHECK(rounded(one.reports.front().phases_ms.at("load")) == 5000);
 }
 
+TEST_CASE("a validation before the old generation stands, or before the new one's first step, is no pause") {
+  Job one;
+  one.steps.stepped({});
+  one.steps.progressed();  // a part of the validation, which a change then stops
+  const auto worked = one.steps.last_work_at();
+  Change change = committed({});
+  change.at = {{"proposed", worked}, {"ready", worked}, {"asked", worked}};
+  change.at["boundary"] = worked + std::chrono::milliseconds(1000);
+  change.at["commit"] = worked + std::chrono::milliseconds(3000);
+  one.pause.begin(change);
+  one.pause.progressed();
+  one.pause.progressed();
+  wire::Step step;
+  step.step = 13;
+  step.seconds = -600;  // as if the first step came ten minutes after the commit, without taking so long
+  one.pause.stepped(step);
+  REQUIRE(one.reports.size() == 1);
+  CHECK(rounded(one.reports.front().phases_ms.at("stand")) == 1000);
+  CHECK(one.reports.front().pause_ms < 4000);
+  // Without a validation it is.
+  one.pause.begin(change = committed({{"boundary", 1}}));
+  one.pause.stepped(step);
+  REQUIRE(one.reports.size() == 2);
+  CHECK(one.reports.back().phases_ms.at("resume") > 590000);
+}
+
 TEST_CASE("a change whose generation is lost before its first step is told of as committed, and once") {
   Job one;
   Change change = committed({{"proposed", 3}, {"ready", 2}, {"asked", 2}, {"boundary", 1}});
