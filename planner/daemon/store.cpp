@@ -134,6 +134,7 @@ void Store::save(const ElasticJob& job, double now) {
     less.anchor.clear();
     less.extensions.clear();
     less.gpu_islands.clear();
+    less.jobs_reach = false;
     text = Json(less).dump();
   }
   const auto bytes = static_cast<std::int64_t>(text.size());
