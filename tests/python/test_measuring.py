@@ -70,12 +70,13 @@ class Event:
     """Of a GPU that is not there."""
 
     made = waited = 0
+    on = set()  # streams
 
     def __init__(self, enable_timing):
         Event.made += 1
 
-    def record(self):
-        pass
+    def record(self, stream):
+        Event.on.add(stream)
 
     def synchronize(self):
         Event.waited += 1
@@ -110,9 +111,10 @@ class Measuring(unittest.TestCase):
     def test_on_a_gpu_events_are_used_again_and_only_steps_before_a_profile_are_waited_for(self):
         import torch
         from espalier import _gradients, _measuring, _profile
-        with unittest.mock.patch.object(torch.cuda, "Event", Event):
-            averager = _gradients.Averager([], 1, True)
-            measuring = _measuring.Measuring(averager, True)
+        gpu = torch.device("cuda", 1)
+        with unittest.mock.patch.object(torch.cuda, "Event", Event), unittest.mock.patch.object(torch.cuda, "current_stream", str):
+            averager = _gradients.Averager([], 1, gpu)
+            measuring = _measuring.Measuring(averager, gpu)
             marked, told = [], []
             for step in range(1, 76):
                 measuring.begin()
@@ -123,7 +125,7 @@ class Measuring(unittest.TestCase):
                 marked += [step] if Event.waited > waited else []
                 if measuring.is_due():
                     told.append((step, measuring.told()[3]))
-        self.assertEqual(Event.made, 4)
+        self.assertEqual((Event.made, Event.on), (4, {"cuda:1"}))  # the model's, which need not be the current one
         self.assertEqual(marked, [*range(1, 26), *range(35, 51), *range(60, 76)])
         self.assertEqual(told, [(6, 6), (12, 6), (25, 13), (50, 16), (75, 16)])
         self.assertTrue(all(_profile.near(step) for step in range(1, 200) if _profile.due(step)))

@@ -25,13 +25,13 @@ from ._registered import averaging
 class Averager:
     """Of the DDP and FSDP2 modules among the registered objects. One for the process's life."""
 
-    def __init__(self, modules: List[torch.nn.Module], world: int, cuda: bool) -> None:
+    def __init__(self, modules: List[torch.nn.Module], world: int, gpu: Optional[torch.device]) -> None:
         self.weight = 1.0  # of what backward() computes: this process's share of the samples, where the loss is their mean
         self.last_bucket: Optional[Mark] = None  # when the last gradients of a step were there, before their sum
         self._ddp = [wrapper for one in modules for wrapper in averaging(one)]
         self._sharded = [part for one in modules for part in one.modules() if hasattr(part, "set_requires_gradient_sync")]
         self.marks = True  # whether the moment is wanted
-        self._world, self._mark = world, Mark(cuda)
+        self._world, self._mark = world, Mark(gpu)
         for module in self._ddp:
             group = module.process_group
             module.register_comm_hook((group, dist.get_world_size(group), dist.AllreduceOptions()), self._hook)

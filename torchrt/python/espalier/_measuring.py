@@ -16,10 +16,10 @@ _STEPS_TO_MEASURE = 12  # of which a profile needs a few
 
 
 class Measuring:
-    def __init__(self, averager: Averager, on_gpu: bool, wanted: bool = True) -> None:
-        """wanted: there is a launcher to tell."""
-        self._averager, self._on_gpu, self._wanted = averager, on_gpu, wanted
-        self._began, self._optimizer, self._ended = Mark(on_gpu), Mark(on_gpu), Mark(on_gpu)
+    def __init__(self, averager: Averager, gpu: Optional[torch.device], wanted: bool = True) -> None:
+        """gpu: as in Mark. wanted: there is a launcher to tell."""
+        self._averager, self._gpu, self._wanted = averager, gpu, wanted
+        self._began, self._optimizer, self._ended = Mark(gpu), Mark(gpu), Mark(gpu)
         self._samples, self._steps = _profile.Samples(), 0
         self._late = self._said = False  # the optimizer's step() came after report(); why nothing is measured has been said
         self.optimizing = False  # the optimizer's step() has begun
@@ -28,7 +28,7 @@ class Measuring:
         self.optimizing = False
         self._averager.last_bucket = None
         # On a GPU a mark waits for its work, so no more steps are marked than a profile needs.
-        self._averager.marks = self._marks = self._wanted and (not self._on_gpu or _profile.near(self._steps + 1))
+        self._averager.marks = self._marks = self._wanted and (self._gpu is None or _profile.near(self._steps + 1))
         if self._marks:
             self._began.now()
 
@@ -70,7 +70,7 @@ class Measuring:
             self._say_why_not(reported)
             return
         _, _, _, steps, spread = next(one for one in ranks if one[3] > 0)
-        peak = torch.cuda.max_memory_allocated() if self._on_gpu else 0
+        peak = 0 if self._gpu is None else torch.cuda.max_memory_reserved(self._gpu)  # what torch keeps nobody else can have
         worker.control.send("profile", flat=_profile.flat(step, round(steps), replicas, bytes_of, peak, spread))
 
     def _say_why_not(self, reported: bool) -> None:

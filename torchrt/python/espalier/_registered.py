@@ -1,7 +1,7 @@
 """What run.register() was given: modules under their wrappers, and whether their gradients are averaged."""
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -48,7 +48,7 @@ class Registered:
         self.modules = [(name, one) for name, one in self.all if isinstance(one, torch.nn.Module)]
         self.optimizers = [one for _, one in self.all if isinstance(one, torch.optim.Optimizer)]
         self.is_divided = any(is_divided(p) for _, one in self.modules for p in one.parameters())
-        self.on_gpu = any(p.is_cuda for _, one in self.modules for p in one.parameters())
+        self.gpu: Optional[torch.device] = next((p.device for _, one in self.modules for p in one.parameters() if p.is_cuda), None)
 
     def check(self, replicas: int) -> None:
         """Raises StateError where nobody would average gradients, or they could not be kept."""

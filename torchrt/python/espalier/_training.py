@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 import os
 import time
+from contextlib import nullcontext
 from typing import Any, Callable, Dict, List, Optional
 
 import torch
@@ -47,8 +48,8 @@ class Training:
         registered.check(run.replicas)
         self._objects: Dict[str, Any] = dict(by_name(objects)) if self._named else {name: unwrapped(one) for name, one in objects.items()}
         self.saving = Saving(run, self._objects, checkpoint, every, minutes, worker is not None and worker.source is not None)
-        self._cuda = registered.on_gpu
-        self.averager = Averager([one for _, one in registered.modules], run.replicas, self._cuda)
+        self._gpu = registered.gpu
+        self.averager = Averager([one for _, one in registered.modules], run.replicas, self._gpu)
         for one in registered.optimizers:
             innermost(one).register_step_pre_hook(self._before_optimizer)
         for _, one in registered.all:
@@ -58,7 +59,7 @@ class Training:
         self._snapshots: Optional[Snapshots] = None
         self._snapshot_seconds = snapshot_seconds
         self._requests: List[List[Any]] = []  # switches without an answer: [message, resumed]
-        self._measuring = Measuring(self.averager, self._cuda, worker is not None)
+        self._measuring = Measuring(self.averager, self._gpu, worker is not None)
         self._accumulated = Accumulated(bool(registered.optimizers), run.rank == 0)
         self._own_share = run.share
         self._begin_step(0)
@@ -77,6 +78,10 @@ class Training:
 
     def start(self, begun: int) -> int:
         """Steps that are done already. begun: those of a checkpoint that the program has read by itself."""
+        with nullcontext() if self._gpu is None else torch.cuda.device(self._gpu):  # state is read onto the current device
+            return self._start(begun)
+
+    def _start(self, begun: int) -> int:
         self._begun = begun
         worker = self._worker
         if worker is None or worker.source is None:
@@ -95,7 +100,7 @@ class Training:
             self._snapshots.reach()
         self.groups.barrier()
         worker.control.begin_heartbeats()
-        worker.control.send("ready", jobs_reach=not self._cuda)
+        worker.control.send("ready", jobs_reach=self._gpu is None)
         if source is not None:
             done = self._take_over(worker, source)
         else:
@@ -302,7 +307,7 @@ class Training:
     def _make_room(self) -> None:
         """The next generation fills the same GPU while this one stands on it: gradients, which every step computes anew, and what torch
         keeps for later tensors go back to the device."""
-        if self._cuda:
+        if self._gpu is not None:
             for _, module in self._registered.modules:
                 for parameter in module.parameters():
                     parameter.grad = None
