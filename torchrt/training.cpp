@@ -141,7 +141,13 @@ void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std
                                    [rank = world_.rank()](const std::string& what) {
                                      std::fprintf(stderr, "espalier: train: rank %d: %s\n", rank, what.c_str());
                                    }};
-  if (last_good && world_.rank() == 0) setting.age = checkpoint_age(config_.checkpoint.directory, *last_good);
+  // A later generation that finds none does not know how long the training has gone on without: one is due at once.
+  // Generations that each end before the time is over would never write one. A hand-off through the disk leaves one.
+  const bool left_none = generation_ > 0 && !through_disk(config_.handoff.method);
+  if (world_.rank() == 0)
+    setting.age = last_good   ? checkpoint_age(config_.checkpoint.directory, *last_good)
+                  : left_none ? 60 * config_.checkpoint.minutes
+                              : 0;
   saver_.emplace(std::move(setting));
 }
 

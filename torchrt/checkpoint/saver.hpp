@@ -41,7 +41,7 @@ class CheckpointSaver {
     // How long a write may stand still, or three times the time of the last checkpoint if that is longer. It doubles
     // with each attempt that is given up, twice at most: a disk may be slow.
     std::chrono::milliseconds patience = std::chrono::minutes(30);
-    double age = 0;                     // seconds since the newest checkpoint on disk was written; 0: there is none
+    double age = 0;                     // seconds without a checkpoint before this generation
     std::function<double()> time = {};  // seconds of a clock that is never set back; empty: the system's
   };
   explicit CheckpointSaver(Setting setting);
