@@ -279,8 +279,8 @@ class Lightning(unittest.TestCase):
         self.out = folder.name
         self.state = os.path.join(folder.name, "state")
 
-    def trained(self, save=0, stop=0, resume=None, source="", state=None, checkpoint=None, every=0, first=None):
-        """As HuggingFace.trained()."""
+    def trained(self, save=0, stop=0, resume=None, source="", state=None, checkpoint=None, every=0, first=None, last=None):
+        """As HuggingFace.trained(). last: called with the model when the training has ended."""
         import lightning
         import torch
         from lightning.pytorch.callbacks import Callback, ModelCheckpoint
@@ -306,6 +306,10 @@ class Lightning(unittest.TestCase):
                 if first is not None:
                     first(run)
 
+            def on_train_end(self, trainer, module):
+                if last is not None:
+                    last(module)
+
             def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
                 steps.append(trainer.global_step)
                 trainer.should_stop = trainer.should_stop or trainer.global_step == stop
@@ -328,6 +332,19 @@ class Lightning(unittest.TestCase):
             if torch.distributed.is_initialized():
                 torch.distributed.destroy_process_group()
         return types.SimpleNamespace(steps=steps, weights=weights_of(model), run=run)
+
+    def test_what_is_kept_at_the_end_are_the_weights_of_the_last_step_also_where_a_callback_puts_others_into_the_model(self):
+        import torch
+
+        def zero(module):
+            with torch.no_grad():
+                module.layer.weight.zero_()
+
+        whole = self.trained()
+        self.trained(stop=8, checkpoint=self.state, every=100, last=zero)
+        again = self.trained(checkpoint=self.state, every=100)
+        self.assertEqual(again.steps, list(range(9, STEPS + 1)))
+        self.assertEqual(again.weights, whole.weights)
 
     def its_own(self, step):
         self.trained(save=step, stop=step)

@@ -180,7 +180,7 @@ class _Between(_Callback):  # type: ignore[misc]
         self._loop.end_part()
 
     def on_train_end(self, trainer: Any, module: Any) -> None:
+        """Before other callbacks, which may put other weights into the model, as averages: with the last step's optimizer they are no state to go
+        on from."""
         self._loop.end_step()
-
-    def on_fit_end(self, trainer: Any, module: Any) -> None:
         self._loop.finish()
