@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "planner/core/coefficients_json.hpp"
+#include "planner/core/model/roofline.hpp"
 #include "planner/daemon/answers.hpp"
 #include "planner/daemon/kept_coefficients.hpp"
 #include "planner/daemon/sqlite.hpp"
@@ -142,8 +143,9 @@ TEST_CASE("a type that has joined the cluster is scaled from one that was measur
   const auto a100 = static_cast<std::size_t>(mixed.hardware.type_index("a100"));
   CHECK_FALSE(found->gpu[h100].assumed_comp);
   CHECK(found->gpu[a100].assumed_comp);
-  CHECK(found->gpu[a100].comp / found->gpu[h100].comp ==
-        doctest::Approx(mixed.hardware.types[h100].tflops / mixed.hardware.types[a100].tflops));
+  CHECK(
+      found->gpu[a100].comp / found->gpu[h100].comp ==
+      doctest::Approx(times_as_fast(mixed.hardware.types[h100], mixed.hardware.types[a100], found->traffic_per_flop)));
   CHECK_FALSE(stored_coefficients(stored, site_of("v100").hardware));
   CHECK_FALSE(stored_coefficients(Json{{"gpu", {{"h100", 5}}}}, site_of().hardware));
   CHECK_FALSE(stored_coefficients(nullptr, site_of().hardware));
@@ -299,7 +301,8 @@ TEST_CASE("the overlap counts as assumed once other bandwidths are configured, a
   CHECK_FALSE(found->gpu[h100].assumed_comp);
   CHECK(found->gpu[h100].comp == job.gpu[h100].comp);
   CHECK(found->gpu[a100].comp ==
-        doctest::Approx(job.gpu[h100].comp * now.hardware.types[h100].tflops / now.hardware.types[a100].tflops));
+        doctest::Approx(job.gpu[h100].comp *
+                        times_as_fast(now.hardware.types[h100], now.hardware.types[a100], job.traffic_per_flop)));
 }
 
 TEST_CASE("what jobs under another driver taught does not count") {

@@ -127,7 +127,10 @@ TEST_CASE("a base does not move to a slower type of GPU, nor to one that may tur
   CHECK(!find(input));
   // Nobody has measured the job on the other type, which is 1.3 times as fast by its data sheet.
   auto site = std::make_shared<Site>(*input.site);
-  for (GpuType& type : site->hardware.types) type.tflops = type.name == "a100" ? 1300 : 1000;
+  for (GpuType& type : site->hardware.types) {
+    type.tflops = type.name == "a100" ? 1300 : 1000;
+    type.memory_bandwidth = 0;  // TFLOPS count alone then
+  }
   input.site = site;
   CHECK(!find(measured(input, "a100")));
   CHECK(find(measured(input)));
@@ -137,7 +140,10 @@ TEST_CASE("a base moves only where the rest of the training wins back the time f
   PlanningInput input = with_site(input_of({node("n1", 2, "leaf1", "h100"), node("n2", 2, "leaf1", "a100")},
                                            {movable_job(5, {{"n1", 0}, {"n1", 1}})}));
   auto site = std::make_shared<Site>(*input.site);
-  for (GpuType& type : site->hardware.types) type.tflops = type.name == "a100" ? 1300 : 1000;
+  for (GpuType& type : site->hardware.types) {
+    type.tflops = type.name == "a100" ? 1300 : 1000;
+    type.memory_bandwidth = 0;  // TFLOPS count alone then
+  }
   input.site = site;
   input = measured(std::move(input));
   input.jobs.front().step = 3600 - 150;  // 0.3 * 150 s are less than 60 s
