@@ -327,7 +327,7 @@ class Writers(unittest.TestCase):
             run, model, optimizer = training(0, 1, None, control, "plain")
             with unittest.mock.patch.object(torch.cuda, "empty_cache", lambda: kept.append("emptied")):
                 for step in run.steps():
-                    run._trainer._cuda = gpu and step == 3  # the step at whose end it stands
+                    run._trainer._gpu = torch.device("cuda", 0) if gpu and step == 3 else None  # the step at whose end it stands
                     kept.append(model.weight.grad is not None)
                     step_of(model, optimizer, run)
             self.assertEqual(kept, [False, True, True, "emptied", False, True, True] if gpu else [False] + [True] * 5)
