@@ -305,6 +305,16 @@ class Words(unittest.TestCase):
             self.assertIn(words, said.getvalue())
 
 
+class Interpreter(unittest.TestCase):
+    def test_at_its_end_it_waits_for_threads_of_groups_where_there_are_groups_and_not_in_children(self):
+        import torch.distributed as dist
+        from espalier import _threads_at_exit
+        for there, process, waits in ((True, os.getpid(), 1), (False, os.getpid(), 0), (True, os.getppid(), 0)):
+            with unittest.mock.patch.object(_threads_at_exit.time, "sleep") as sleep, unittest.mock.patch.object(dist, "is_initialized", lambda: there):
+                _threads_at_exit._wait(process)
+            self.assertEqual(sleep.call_count, waits)
+
+
 class Writers(unittest.TestCase):
     def test_a_generation_whose_successor_trains_writes_no_more(self):
         control, wrote = stand_in.Control([(2, "switch"), (2, "exit")]), []

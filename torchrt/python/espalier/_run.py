@@ -15,6 +15,7 @@ from ._open_files import allow_many_files
 from ._random import seed_step
 from ._slices import count_of, even_shares, parts_of
 from ._steps import Steps
+from ._threads_at_exit import wait_at_exit
 from ._worker import Worker
 
 
@@ -56,6 +57,7 @@ class Run:
         self._snapshot_seconds, self.hand_over_pages = snapshot_seconds, bool(hand_over_pages)
         _forks.begin()
         allow_many_files()
+        wait_at_exit()
         self._worker: Optional[Worker] = None
         if "ESPALIER_LAUNCHER" in os.environ:
             _check_not_imported_again()
