@@ -30,15 +30,20 @@ def begins(rank, world, paths, kind, begun):
     return found
 
 
-def of_another_world(rank, world, told_rank, told_world):
+def begun_by(run):
+    """The first step of the run, or the error. The process groups are gone then."""
     import torch.distributed as dist
-    run, _, _ = training(told_rank, told_world, None, stand_in.Control(), "plain")
     try:
         found = run.start()
     except RuntimeError as error:
         found = str(error)
     dist.destroy_process_group()
     return found
+
+
+def of_another_world(rank, world, told_rank, told_world):
+    run, _, _ = training(told_rank, told_world, None, stand_in.Control(), "plain")
+    return begun_by(run)
 
 
 def on_a_default_device(rank, world, path):
@@ -78,12 +83,7 @@ def divided_here(rank, world, unit, who):
     model.weight = torch.nn.Parameter(weight if rank in who else torch.ones(4, 2), requires_grad=False)
     run = stand_in.join(stand_in.Control(), rank, world, global_batch=4, steps=2, unit=unit)
     run.register(model=model)
-    try:
-        found = run.start()
-    except RuntimeError as error:
-        found = str(error)
-    dist.destroy_process_group()
-    return found
+    return begun_by(run)
 
 
 class Beginning(unittest.TestCase):
