@@ -5,9 +5,7 @@
 
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
-#include "planner/core/schedule/job_coefficients.hpp"
 #include "planner/core/schedule/move.hpp"
-#include "planner/core/topology/from_view.hpp"
 
 namespace {
 
@@ -195,30 +193,6 @@ TEST_CASE("where no node stays, a job whose replicas have several GPUs keeps a w
   const auto ranks = plan->ranks();
   CHECK(std::count_if(ranks.begin(), ranks.end(), [](const GpuId& gpu) { return gpu.node == "n1"; }) == 2);
   CHECK(std::count_if(ranks.begin(), ranks.end(), [](const GpuId& gpu) { return gpu.node == "n3"; }) == 2);
-}
-
-TEST_CASE(
-    "where no node stays, the plan keeps GPUs of the base that is left though those of the new one alone are faster") {
-  ClusterView view;
-  view.nodes = {node("n1", "h100", {7, 7, 7, 7}), node("n3", "h100", {0, 0, 0, 0})};
-  ElasticJob trains = job();
-  trains.accuracy = Accuracy::relaxed;
-  trains.anchor = {{7, "n1", {0, 1, 2, 3}}};
-  trains.min_gpus = 4;
-  trains.max_gpus = 8;
-  trains.model = {"llama", 16, 2048, 16, 1024, 32000, 64, 8};
-  trains.parallel.tp = 4;
-  trains.plan = Plan{64, 8, {{16, 4, {{8, {{"n1", 0}, {"n1", 1}, {"n1", 2}, {"n1", 3}}}}}}};
-  PlanningBasis known{site_from_view(view, {}).site, std::nullopt};
-  for (NodeKind& kind : known.site.hardware.kinds) kind.nic_bandwidth = 1;  // 1 kB/s
-  known.coefficients = sheet_for(trains, known.site);
-  const auto alone = plan_at_rest(trains, {{.node = "n3", .gpus = 4}}, view, &known);
-  REQUIRE(alone);
-  const auto plan = plan_after_move(trains, {{.node = "n3", .gpus = 4}}, view, &known);
-  REQUIRE(plan);
-  const auto ranks = plan->ranks();
-  CHECK(ranks.size() == 8);
-  CHECK(std::count_if(ranks.begin(), ranks.end(), [](const GpuId& gpu) { return gpu.node == "n1"; }) == 4);
 }
 
 TEST_CASE("where no node stays and the base has one GPU, both bases train for a while") {

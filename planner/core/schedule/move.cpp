@@ -204,14 +204,11 @@ std::optional<Plan> plan_on_base(const ElasticJob& job, const std::vector<Holdin
     // so that what fits there fits here.
     const std::vector<GpuId>& bridge = job.plan->stages.back().replicas.back().gpus;
     if (gpus.size() > bridge.size()) gpus.resize(gpus.size() - bridge.size());
-    const int fresh = static_cast<int>(gpus.size());
     gpus.insert(gpus.end(), bridge.begin(), bridge.end());
     Holding left{base_of(job), bridge.front().node, {}};
     for (const GpuId& gpu : bridge) left.gpus.push_back(gpu.index);
     moved.extensions.push_back(left);
     moved.max_gpus = std::max(moved.max_gpus, static_cast<int>(gpus.size()));
-    // A plan on more GPUs than the new ones uses the bridge, also where the network makes the new ones alone faster.
-    moved.floor_gpus = std::max(moved.floor_gpus, fresh + 1);
     auto plan = plan_on_subset(moved, gpus, known);
     return plan && uses_node(*plan, left.node) ? std::move(plan) : std::nullopt;
   }
