@@ -50,9 +50,6 @@ struct WaitingJob {
   // Slurm, which preempts extensions, has looked at it for a while and starts it at `expected_start` all the same. So
   // it lacks something other than GPUs, or jobs before it get these GPUs first.
   bool starts_later = false;
-  // Slurm, which takes no extensions back for it, has looked at it for a while. If GPUs are idle for it all the same,
-  // it lacks something else that extensions may hold: CPUs, memory, or whole nodes.
-  bool waits_long = false;
 };
 
 struct ClusterView {

@@ -346,7 +346,6 @@ WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& op
         if (chosen.empty() && !job.left_to_slurm) plan.unserved.push_back({job, need, nodes});
         break;
       }
-      if (at_once && job.waits_long && looks == 0) limit_leases(job, places, may, input.now, options);
       const int served = at_once ? std::min(left, copies_on(chosen, need)) : 1;
       for (int copy = 0; copy < served; ++copy)
         for (const Offer& one : chosen) take(job, one, need, plan.reclaims);

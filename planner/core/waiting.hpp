@@ -39,9 +39,7 @@ struct WaitingPlan {
 };
 
 // Serves the waiting jobs by priority, then by id. Each job has one of these outcomes:
-// - It fits on GPUs that are idle or about to be idle: they are reserved for it. If it has been waiting for long where
-//   Slurm takes no extensions back (`waits_long`), extensions may hold something else that it needs, and leases on its
-//   nodes are limited as if it did not fit.
+// - It fits on GPUs that are idle or about to be idle: they are reserved for it.
 // - It fits only with GPUs that extensions hold: the extensions with the least loss are reclaimed.
 //   On a node that is the set with the lowest sum of marginal benefit times GPUs; of equal sets the
 //   smallest.

@@ -282,7 +282,6 @@ std::optional<WaitingJob> convert_waiting(const slurm_job_info_t& job, NodesForJ
   if (static_cast<double>(job.start_time) > now) waiting.expected_start = static_cast<double>(job.start_time);
   waiting.starts_later = slurm_preempts && eligible >= kSlurmHasLookedSeconds && waiting.expected_start &&
                          *waiting.expected_start - now >= kStartsLaterSeconds;
-  waiting.waits_long = !slurm_preempts && eligible >= kSlurmHasLookedSeconds;
 
   std::vector<std::string> required, excluded;
   try {

@@ -79,26 +79,6 @@ TEST_CASE("where a job waits for the node, an extension is prolonged until befor
   CHECK(one.renewals() == std::vector<Renewal>{{20, 10, "n2", 78}});
 }
 
-TEST_CASE("where a job waits for long though GPUs are idle for it, no extension on its nodes stays without end") {
-  Lent one;  // node n3 has idle GPUs, and the job needs e.g. two whole nodes, or more CPUs
-  one.slurm.cluster.nodes.push_back(node("n3", 4));
-  one.slurm.cluster.waiting = {{30, 4, 1, {}, {}}};
-  CHECK(one.renewals().size() == 1);
-  one.slurm.time += 21;
-  one.slurm.cluster.waiting.front().waits_long = true;
-  CHECK(one.renewals().empty());
-  one.slurm.time += 21;
-  one.slurm.cluster.waiting.front().only_nodes = {"n3"};  // the extension is not in its way
-  CHECK(one.renewals().size() == 1);
-  one.slurm.time += 21;
-  one.slurm.cluster.waiting.front().only_nodes = {};
-  one.slurm.cluster.waiting.front().expected_start = one.slurm.time + 30 * 60;
-  REQUIRE(one.renewals().size() == 1);
-  one.slurm.time += 21;
-  one.slurm.cluster.waiting.front().expected_start = one.slurm.time + 5 * 60;
-  CHECK(one.renewals().empty());
-}
-
 TEST_CASE("an extension is not prolonged on a node that is closed to its job") {
   Lent one;
   const auto due = one.leases.due(one.slurm, one.jobs, 60);

@@ -141,13 +141,6 @@ TEST_CASE("a job that Slurm has looked at for a while and expects to start later
   CHECK_FALSE(waiting_of(job.record, true, 1075).starts_later);  // Slurm does not tell
 }
 
-TEST_CASE("where Slurm takes no extensions back, a job that it has looked at for a while waits long") {
-  Pending job;
-  CHECK_FALSE(waiting_of(job.record, false, 1074).waits_long);
-  CHECK(waiting_of(job.record, false, 1075).waits_long);
-  CHECK_FALSE(waiting_of(job.record, true, 1075).waits_long);  // it preempts them for CPUs and memory, too
-}
-
 TEST_CASE("in a federation a job that another cluster runs waits for nothing here") {
   Pending job;
   job.record.state_reason = WAIT_QOS_GRP_GRES;

@@ -80,16 +80,6 @@ TEST_CASE("a job whose start Slurm does not tell keeps nobody from GPUs that Slu
   CHECK(decide(input).empty());
 }
 
-TEST_CASE("of a job that waits for long with idle GPUs for it, all nodes are kept from growth") {
-  auto input = input_of({node("n1", 2), node("n2", 4), node("n3", 2)}, {job(10, "n1", {0, 1}, 4)});
-  input.cluster.waiting = {{30, 2, 1, {"n2", "n3"}, {}}};
-  CHECK(decide(input).size() == 1);
-  input.cluster.waiting.front().waits_long = true;
-  CHECK(decide(input).empty());
-  input.cluster.waiting.front().only_nodes = {"n3"};
-  CHECK(decide(input).size() == 1);
-}
-
 TEST_CASE("a lease is whole minutes, at most the site's, and none when there is no time") {
   SchedulerOptions options;
   CHECK(lease_before(0, 149, options) == 0);
