@@ -6,6 +6,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/planning_basis.hpp"
+#include "planner/core/schedule/shrinking.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/daemon/planning_input.hpp"
@@ -53,6 +54,7 @@ Decision Planner::shrunk(const LiveJob& live, const std::vector<JobId>& leaving,
   decision.kind = DecisionKind::shrink;
   decision.job = live.job.id;
   decision.plan = *plan;
+  add_unused(job, *plan, decision.release);  // a plan may leave GPUs of the others idle
   return decision;
 }
 
