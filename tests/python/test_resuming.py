@@ -333,6 +333,13 @@ class Lightning(unittest.TestCase):
                 torch.distributed.destroy_process_group()
         return types.SimpleNamespace(steps=steps, weights=weights_of(model), run=run)
 
+    def test_a_training_whose_steps_are_all_done_is_ended_once_more(self):
+        self.trained(checkpoint=self.state, every=100)
+        other = self.state + "-other"
+        again = self.trained(source="recovery", state=self.state, checkpoint=other, every=100)
+        self.assertEqual((again.steps, step_in(other)), ([], STEPS))
+        self.assertEqual(again.run._worker.control.kinds().count("done"), 1)
+
     def test_what_is_kept_at_the_end_are_the_weights_of_the_last_step_also_where_a_callback_puts_others_into_the_model(self):
         import torch
 

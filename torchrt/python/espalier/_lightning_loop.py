@@ -43,6 +43,7 @@ class Loop:
     """Raises RunError for what cannot be elastic."""
 
     def __init__(self, run: Run, trainer: Any, strategy: Any) -> None:
+        self._finished = False
         self.loss, self.left = 0.0, False
         self._run, self._trainer, self._strategy = run, trainer, strategy
         self._batches: Any = None  # Batches of the training's data
@@ -202,7 +203,10 @@ class Loop:
             raise
 
     def finish(self) -> None:
-        self._run.finish()
+        """Once: further calls do nothing."""
+        if not self._finished:
+            self._finished = True
+            self._run.finish()
 
 
 def _draws_otherwise(sampler: Any) -> bool:

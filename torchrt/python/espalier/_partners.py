@@ -9,7 +9,7 @@ import torch.distributed as dist
 from ._memory import SharedMemory
 
 _CHUNK = 256 << 20  # bytes of one message
-_MOST_WARDS = 4  # of one process, while others have room: each takes memory for two copies, and makes snapshots longer. As in recovery/partners.cpp
+_MOST_WARDS = 4  # of one process, while others have room: each takes memory for two copies, and makes snapshots longer.
 
 
 def keepers_of(nodes: Sequence[str], jobs: Sequence[str]) -> List[str]:

@@ -184,3 +184,6 @@ class _Between(_Callback):  # type: ignore[misc]
         on from."""
         self._loop.end_step()
         self._loop.finish()
+
+    def on_fit_end(self, trainer: Any, module: Any) -> None:
+        self._loop.finish()  # Lightning calls no on_train_end() where all steps are done before
