@@ -117,8 +117,9 @@ P
   wait_for 120 "A trains in a generation after $before" eval '[ "$(metric A generation)" -gt '"$before"' ]'
   wait_for 60 "it is told" grep -q 'training went on' "$BOX/home/A.out"
   grep 'training went on' "$BOX/home/A.out"
-  # From the memory of the step before the loss: no step is done again.
-  refute grep -q 'training went on.* of step ' "$BOX/home/A.out"
+  # From the memory of the step before the loss: no step is done again. The ranks may have done one more than they had told.
+  grep 'training went on' "$BOX/home/A.out" | sed -n 's/.* after step \([0-9]*\);.* of step \([0-9]*\),.*/\1 \2/p' > "$BOX/log/steps"
+  [ -z "$(awk '$2 < $1' "$BOX/log/steps")" ]
   kill "${attackers[@]}"
   attackers=()
   wait_for 10 "mallory is gone" eval '! pgrep -u mallory > /dev/null'

@@ -9,10 +9,9 @@ setup() { . "$BOX_HERE/training.bash"; }
 teardown() { clean_slate; }
 
 @test "of a node with GPUs of two types one type is lent, as many as are idle, and asked for by its name" {
-  plain near -N1 -n1 -w n1 --gres=gpu:h100:1
-  A=$(elastic A 2:7 -N1 -n1 -w n1 --gres=gpu:h100:2 -- "${tiny[@]}" --steps 1000000)
-  # One more of n1 is idle, and four of n2. What it takes of them depends on how fast its first steps were.
-  wait_for 120 "A has grown" eval '[ "$(gpus_of A)" -ge 6 ]'
+  A=$(elastic A 2:10 -N1 -n1 -w n1 --gres=gpu:h100:3 -- "${tiny[@]}" --steps 1000000)
+  # One more of n1 is idle, and four of n2. With all of them each GPU has one of the eight sequences.
+  wait_for 120 "A runs on all" runs_on A 8
   for id in $(extensions_of "$A"); do scontrol -o show job "$id"; done | tee "$BOX/home/extensions"
   refute grep -vE ' (TresPerNode|TRESPerNode)=gres[:/]gpu:h100[:=][1-4]( |$)' "$BOX/home/extensions"
   # Of each node 0 and 1 are the a100.

@@ -31,7 +31,7 @@ said() { grep -q -- "$1" "$BOX/home/A.out"; }
 
 @test "a movable job and its extension: each node is prepared once, its ranks have what is exported, the launcher's node is left alone" {
   far=$(plain far -N1 -n1 -w n2 --gres=gpu:4)
-  prepared 2:6,movable "echo \$SLURMD_NODENAME \$SLURM_JOB_ID >> $BOX/home/runs
+  prepared 2:8,movable "echo \$SLURMD_NODENAME \$SLURM_JOB_ID >> $BOX/home/runs
 echo print \$SLURMD_NODENAME is prepared
 echo export MODULE=of-\$SLURMD_NODENAME
 mkdir -p $BOX/home/tmp-\$SLURMD_NODENAME
@@ -41,7 +41,7 @@ echo unset OF_THE_USER" -n1 --mem=500 -w n3
   base=$(squeue -h -n "base-$A" -o %i)
   first=$(squeue -h -j "$base" -o %N)
   finish far
-  wait_for 120 "A runs on 6 GPUs" runs_on A 6
+  wait_for 120 "A runs on 8 GPUs" runs_on A 8
   wait_for 60 "A is held, so that it keeps its extensions" espalier hold "$A"
   wait_for 60 "A does 10 steps there" stepped_past A $(($(step_of A) + 10))
   cat "$BOX/home/runs" "$BOX/home/seen"
