@@ -260,6 +260,21 @@ class Words(unittest.TestCase):
                 self.assertEqual(words + path in self.said, not written, self.said)
                 self.assertEqual(next(training(0, 1, path, stand_in.Control(), "plain")[0].steps()), 4 if written else 3)
 
+    def test_a_loop_that_is_left_before_its_first_step_has_done_those_of_its_checkpoint(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c")
+            for count in (0, 3):
+                control = stand_in.Control()
+                run, model, optimizer = training(0, 1, path, control, "plain")
+                for step, _ in zip(run.steps(), range(count)):
+                    step_of(model, optimizer, run)
+                self.assertEqual(control.told[-1], {"type": "done", "step": count})
+                control = stand_in.Control()
+                run = training(0, 1, path, control, "plain")[0]
+                run.start()
+                run.finish()
+                self.assertEqual(control.told[-1], {"type": "done", "step": count})
+
     def test_a_loader_that_ends_beside_the_steps_ends_the_training_then_and_there(self):
         for workers in (0, 1):
             body = (f"import torch\nloader = torch.utils.data.DataLoader(torch.arange(3), num_workers={workers})\nfor step, batch in zip(run.steps(), loader):\n"

@@ -4,6 +4,7 @@ import contextlib
 import importlib.util
 import io
 import os
+import shutil
 import socket
 import tempfile
 import types
@@ -138,6 +139,13 @@ class HuggingFace(unittest.TestCase):
         self.trained(save=step, stop=step)
         return os.path.join(self.out, f"checkpoint-{step}")
 
+    def state_after(self, step):
+        """What the run's checkpoint holds after that step."""
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(self.state)
+        self.trained(stop=step, checkpoint=self.state, every=100)
+        return self.state
+
     def test_a_state_that_is_older_than_the_trainers_checkpoint_is_trained_on_to_the_last_step(self):
         whole = self.trained()
         self.assertEqual(whole.steps, list(range(1, STEPS + 1)))
@@ -246,29 +254,50 @@ class HuggingFace(unittest.TestCase):
         os.makedirs(self.out)
         with self.assertRaisesRegex(ValueError, "No valid checkpoint found"):
             self.trained(resume=True)
+        # A folder that is not in output_dir was named by somebody: it is not for us to take the checkpoint before it.
+        self.trained()
+        self.its_own(6)
         elsewhere = self.left_half_written(9)
-        self.out = os.path.join(self.out, "other")
-        with self.assertRaises(Exception):
-            self.trained(resume=elsewhere)  # somebody has named it: it is not for us to take another
+        self.out += "-other"
+        os.makedirs(self.out)
+        self.addCleanup(shutil.rmtree, self.out)
+        with self.assertRaisesRegex(Exception, "trainer_state.json|model.safetensors|[Hh]eader"):
+            self.trained(resume=elsewhere)
 
-    def test_a_trainer_of_an_older_version_which_counts_epochs_elsewhere_is_taken(self):
+    @contextlib.contextmanager
+    def of_an_older_version(self):
+        """Trainers that have no _init_training_state(): they count the epochs that are done in their loop."""
         from transformers import Trainer
-        whole, count = self.trained(), Trainer._init_training_state
 
-        def loop(trainer, *given, **named):  # as it was where the method did not exist
+        real, count = Trainer._inner_training_loop, Trainer._init_training_state
+
+        def loop(trainer, *given, **named):
             trainer._init_training_state = lambda *more: count(trainer, *more)
             try:
                 return real(trainer, *given, **named)
             finally:
                 del trainer._init_training_state
 
-        real = Trainer._inner_training_loop
         with unittest.mock.patch.object(Trainer, "_inner_training_loop", loop):
             del Trainer._init_training_state
             try:
-                self.assertEqual(self.trained().weights, whole.weights)
+                yield
             finally:
                 Trainer._init_training_state = count
+
+    def test_a_trainer_of_an_older_version_which_counts_epochs_elsewhere_is_taken(self):
+        whole = self.trained()
+        with self.of_an_older_version():
+            self.assertEqual(self.trained().weights, whole.weights)
+
+    def test_an_older_version_does_not_go_on_in_an_epoch_before_that_of_its_own_checkpoint(self):
+        from espalier import RunError
+        older = self.state_after(2)
+        own = self.its_own(6)
+        with self.of_an_older_version(), self.assertRaisesRegex(RunError, "after step 2,.* own checkpoint of step 6,.* update transformers to 5.3"):
+            self.trained(resume=own, source="recovery", state=older)
+        with self.of_an_older_version():
+            self.assertEqual(self.trained(resume=own, source="recovery", state=self.state_after(5)).steps, list(range(6, STEPS + 1)))
 
 
 @unittest.skipUnless(importlib.util.find_spec("lightning"), "no lightning")

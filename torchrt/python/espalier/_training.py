@@ -79,7 +79,9 @@ class Training:
     def start(self, begun: int) -> int:
         """Steps that are done already. begun: those of a checkpoint that the program has read by itself."""
         with nullcontext() if self._gpu is None else torch.cuda.device(self._gpu):  # state is read onto the current device
-            return self._start(begun)
+            done = self._start(begun)
+        self._step = done + 1  # a loop that is left before its first step has done those before it
+        return done
 
     def _start(self, begun: int) -> int:
         self._begun = begun

@@ -225,7 +225,12 @@ class ElasticCallback(TrainerCallback):
         carried = _Carried(trainer, self, state)
         run.register(model=trainer.model_wrapped, optimizer=trainer.optimizer, scheduler=trainer.lr_scheduler,
                      scaler=getattr(trainer.accelerator, "scaler", None), data=self._batches, trainer=carried)
-        done = run.start(state.global_step)
+        own = state.global_step
+        done = run.start(own)
+        if self._init_training_state is None and done // self._pass < own // self._pass:
+            raise RunError(f"espalier: training goes on after step {done}, and the Trainer of this transformers has counted the epochs that are left by its "
+                           f"own checkpoint of step {own}, so it would end too early: update transformers to 5.3 or later, or delete the checkpoints "
+                           f"in output_dir that are newer than step {done}")
         if carried.loaded is None:
             return
         # Also where no step is done: the Trainer may have read a checkpoint of its own, and has the step's number from that.
