@@ -109,12 +109,12 @@ void Training::fill(CheckpointReader* checkpoint) {
   }
 }
 
-void Training::take_over(int before, const std::vector<std::int64_t>& damaged) {
+void Training::take_over(int before, bool by_disk, const std::vector<std::int64_t>& damaged) {
   agree_on_data();
   std::int64_t newest = -1;
   if (!config_.checkpoint.directory.empty())
     newest = newest_checkpoint(config_.checkpoint.directory, INT64_MAX, ranks(), damaged);
-  make_saver(newest >= 0 ? std::optional(newest) : std::nullopt, damaged);
+  make_saver(newest >= 0 ? std::optional(newest) : std::nullopt, damaged, by_disk);
   // The generation before may still be about to commit a checkpoint; those before it have ended.
   clear_up(0, before);
 }
@@ -130,7 +130,8 @@ void Training::clear_up(int first, int end) {
   }
 }
 
-void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged) {
+// `one_comes`: there will be one before the first step.
+void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged, bool one_comes) {
   CheckpointSaver::Setting setting{&config_,
                                    world_.rank(),
                                    world_.size(),
@@ -142,12 +143,12 @@ void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std
                                      std::fprintf(stderr, "espalier: train: rank %d: %s\n", rank, what.c_str());
                                    }};
   // A later generation that finds none does not know how long the training has gone on without: one is due at once.
-  // Generations that each end before the time is over would never write one. A hand-off through the disk leaves one.
-  const bool left_none = generation_ > 0 && !through_disk(config_.handoff.method);
+  // Generations that each end before the time is over would never write one.
+  const bool is_due = generation_ > 0 && !one_comes;
   if (world_.rank() == 0)
-    setting.age = last_good   ? checkpoint_age(config_.checkpoint.directory, *last_good)
-                  : left_none ? 60 * config_.checkpoint.minutes
-                              : 0;
+    setting.age = last_good ? checkpoint_age(config_.checkpoint.directory, *last_good)
+                  : is_due  ? 60 * config_.checkpoint.minutes
+                            : 0;
   saver_.emplace(std::move(setting));
 }
 

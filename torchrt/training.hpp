@@ -37,9 +37,10 @@ class Training {
   // Collective. Throws AgreedError on all ranks together. Throws Error on this rank alone; no
   // collective call is left then.
   std::int64_t start();
-  // For a later generation. Its state comes from the generation `before`. `damaged`: steps of checkpoints
-  // that were refused. Collective. Throws AgreedError on all ranks together.
-  void take_over(int before, const std::vector<std::int64_t>& damaged = {});
+  // For a later generation. Its state comes from the generation `before`, or, `by_disk`, from the checkpoint that it
+  // writes for that. `damaged`: steps of checkpoints that were refused. Collective. Throws AgreedError on all ranks
+  // together.
+  void take_over(int before, bool by_disk, const std::vector<std::int64_t>& damaged = {});
   // Other ranks have taken over, and this one is about to end.
   void leave() const { saver_->leave(); }
   // What this rank trains on, for the marks that the next generation reads.
@@ -92,7 +93,7 @@ class Training {
  private:
   void agree_on_data();
   void fill(CheckpointReader* checkpoint);
-  void make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged);
+  void make_saver(std::optional<std::int64_t> last_good, std::vector<std::int64_t> damaged, bool one_comes = false);
   void clear_up(int first, int end);
   bool validation_is_due(std::int64_t step) const;
   bool validate(std::int64_t step, const std::function<bool()>& stop);

@@ -105,10 +105,10 @@ class Worker {
       arrival_ = std::make_unique<Arrival>(*state_, world_, *device_, source_->plan, jobs_, addresses());
     if (arrival_) {
       arrival_->prepare();
-      training_->take_over(source_->generation, recovery_ ? recovery_->damaged() : std::vector<std::int64_t>());
+      training_->take_over(source_->generation, false, recovery_ ? recovery_->damaged() : std::vector<std::int64_t>());
     } else {
       for (const int unit : state_->units()) state_->allocate(unit);
-      if (by_disk()) training_->take_over(source_->generation);
+      if (by_disk()) training_->take_over(source_->generation, true);
       else done_ = training_->start();
     }
     world_.connect();

@@ -26,6 +26,17 @@ replicas() { plan 8:1@a/0,1@b/0; }
   acts 'acts[0]["bytes_copied"] == acts[0]["bytes_sent"] == 0 and acts[0]["bytes_adopted"] > 0'
 }
 
+@test "a recovery that finds no checkpoint writes one after its first step, also where hand-offs go through the disk" {
+  for method in adopt overlap; do
+    rm -rf kept elastic.jsonl
+    script "$(two)" 5 "$(two)" '{"kill": [1]}' > script.json
+    play --set "handoff.method=$method" --set checkpoint.directory=kept --set checkpoint.every=0 --set checkpoint.minutes=1000
+    losses_as_alone
+    acts 'acts[0]["from"] == "generation"'
+    acts '__import__("os").path.isfile("kept/step-%d/manifest.json" % (acts[0]["step"] + 1))'
+  done
+}
+
 @test "a rank that dies while it changes its state: its replica's is taken" {
   script "$(replicas)" 5 "$(replicas)" '{"kill": [0], "torn": true}' 40 "$(replicas)" '{"kill": [1], "torn": true}' > script.json
   play
