@@ -63,8 +63,8 @@ class Training {
 
   // After the rehearsal, where a planner may listen. Collective. `look_now`: before the first step.
   void watch_links(bool look_now) { profiler_.begin_links(look_now); }
-  void tell_layers(std::vector<LayerTime> times) { profiler_.tell_layers(std::move(times)); }  // as Profiler's
-  const LinkLook& links() const { return profiler_.links(); }                                  // the newest look
+  void tell_alone(MeasuredAlone told) { profiler_.tell_alone(std::move(told)); }  // as Profiler's
+  const LinkLook& links() const { return profiler_.links(); }                     // the newest look
   // After RankState::replan(): measures and reports the steps of the new plan. `sent`: its lists came with it.
   void replanned(bool sent = false);
   // Collective. `stop` is asked once, late in the step: was this rank asked to stop after it?

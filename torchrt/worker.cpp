@@ -128,8 +128,8 @@ class Worker {
     if (source_ || world_.rank() != 0 || config_.profile.every == 0) return;
     state_->compute().release_memory();  // what the rehearsal needed
     const int tp = plan_.stages.front().tp;
-    training_->tell_layers(
-        measure_layer(config_, *device_, {tp, state_->self().samples, degrees_to_measure(config_, asked_, tp)}));
+    training_->tell_alone(
+        measure_alone(config_, *device_, {tp, state_->self().samples, degrees_to_measure(config_, asked_, tp)}));
   }
 
   // A rank that shares its node with one of the generation before knows what that one trains on.

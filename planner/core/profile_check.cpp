@@ -51,6 +51,15 @@ std::string unfit(const std::vector<LayerTime>& times, int global_batch) {
   return "";
 }
 
+std::string unfit(const EdgeTimes& ends, int global_batch) {
+  if (ends.tp < 1 || ends.tp > kMostDegree) return "profile: edge_times: its tp is no TP degree";
+  if (ends.samples < 1 || ends.samples > global_batch)
+    return "profile: edge_times: its samples are not between 1 and the global batch";
+  if (!within(ends.first_ms, kMostMilliseconds)) return "profile: edge_times: its first_ms is no time in ms";
+  if (!within(ends.last_ms, kMostMilliseconds)) return "profile: edge_times: its last_ms is no time in ms";
+  return "";
+}
+
 }  // namespace
 
 std::string unfit(const Profile& profile, const Plan& plan, const ModelShape& shape) {
@@ -63,6 +72,8 @@ std::string unfit(const Profile& profile, const Plan& plan, const ModelShape& sh
       std::any_of(profile.driver.begin(), profile.driver.end(), [](char c) { return c < ' ' || c > '~'; }))
     return "profile: its driver is no version";
   if (const std::string why = unfit(profile.layer_times, plan.global_batch); !why.empty()) return why;
+  if (profile.edge_times)
+    if (const std::string why = unfit(*profile.edge_times, plan.global_batch); !why.empty()) return why;
   if (profile.replicas.empty()) return "profile: it holds no replica";
   std::set<std::pair<int, int>> seen;
   for (const ReplicaProfile& one : profile.replicas) {

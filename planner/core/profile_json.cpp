@@ -76,6 +76,18 @@ std::vector<LayerTime> layer_times_from(const Fields& profile) {
   return times;
 }
 
+EdgeTimes edge_times_from(const Json& json) {
+  const Fields fields(json, "profile.edge_times", {"tp", "samples", "first_ms", "last_ms"});
+  EdgeTimes times;
+  fields.get("tp", times.tp);
+  fields.get("samples", times.samples);
+  fields.get("first_ms", times.first_ms);
+  fields.get("last_ms", times.last_ms);
+  check("profile.edge_times.first_ms", times.first_ms);
+  check("profile.edge_times.last_ms", times.last_ms);
+  return times;
+}
+
 }  // namespace
 
 void to_json(Json& json, const Profile& profile) {
@@ -90,13 +102,16 @@ void to_json(Json& json, const Profile& profile) {
   if (!profile.driver.empty()) json["driver"] = profile.driver;
   for (const LayerTime& one : profile.layer_times)
     json["layer_times"].push_back({{"tp", one.tp}, {"samples", one.samples}, {"ms", one.ms}});
+  if (const auto& ends = profile.edge_times)
+    json["edge_times"] = {
+        {"tp", ends->tp}, {"samples", ends->samples}, {"first_ms", ends->first_ms}, {"last_ms", ends->last_ms}};
   for (const ReplicaProfile& one : profile.replicas) json["replicas"].push_back(to_json(one));
 }
 
 void from_json(const Json& json, Profile& profile) {
-  const Fields fields(
-      json, "profile",
-      {"plan", "shape", "boundary_bytes", "recompute", "zero1", "replicas", "step", "steps", "driver", "layer_times"});
+  const Fields fields(json, "profile",
+                      {"plan", "shape", "boundary_bytes", "recompute", "zero1", "replicas", "step", "steps", "driver",
+                       "layer_times", "edge_times"});
   fields.get("plan", profile.plan);
   fields.get("shape", profile.shape);
   fields.get("boundary_bytes", profile.boundary_bytes);
@@ -110,6 +125,12 @@ void from_json(const Json& json, Profile& profile) {
   if (fields.has("driver")) fields.get("driver", profile.driver);
   profile.layer_times.clear();
   if (fields.has("layer_times")) profile.layer_times = layer_times_from(fields);
+  profile.edge_times.reset();
+  if (fields.has("edge_times")) {
+    Json ends;
+    fields.get("edge_times", ends);
+    profile.edge_times = edge_times_from(ends);
+  }
   Json list;
   fields.get("replicas", list);
   if (!list.is_array()) throw Error("profile.replicas: must be a list");

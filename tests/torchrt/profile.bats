@@ -65,6 +65,11 @@ for generation in (0, 1):
     told = [one["profile"].get("layer_times", []) for one in json.load(open("summary.json"))["profiles"] if one["generation"] == generation]
     assert told and all(one == told[0] for one in told), told
     assert all(abs(one["ms"] / table[one["tp"], one["samples"]] - 1) < 0.1 for one in told[0]), (told[0], table)
+    # The ends take as long as a layer by this table.
+    ends = [one["profile"].get("edge_times") for one in json.load(open("summary.json"))["profiles"] if one["generation"] == generation]
+    assert all(one == ends[0] for one in ends) and (ends[0] is None) == (generation == 1 or len(told[0]) == 1), ends
+    if ends[0]:
+        assert (ends[0]["tp"], ends[0]["samples"]) == (1, 2) and all(abs(ends[0][end] / table[1, 2] - 1) < 0.1 for end in ("first_ms", "last_ms")), ends
     print([(one["tp"], one["samples"]) for one in told[0]])'
 }
 

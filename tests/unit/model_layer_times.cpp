@@ -175,6 +175,105 @@ TEST_CASE("a degree that is new tells its own time, and what was known of the ot
     CHECK(forward_ms(c, both, alone_on(tp)) == doctest::Approx(forward_ms(c, known, alone_on(tp))).epsilon(0.02));
 }
 
+namespace {
+
+// A model whose ends take this much, on a plan without inner stages.
+JobCoefficients with_edges(double first, double last) {
+  JobCoefficients known = with_degrees();
+  known.first.compute_layers = first, known.last.compute_layers = last;
+  return known;
+}
+
+// Times of the ends that `known` explains, as times_of() has a layer's.
+EdgeTimes edges_of(const JobCoefficients& known, int tp, int samples) {
+  const double layer = samples_of_work(known, samples, tp) * 7;
+  return {tp, samples, known.first.compute_layers * layer, known.last.compute_layers * layer};
+}
+
+}  // namespace
+
+TEST_CASE("times of the model's ends, measured alone, are what a plan without inner stages does not show") {
+  const Cluster c = cluster(6, true);
+  const JobCoefficients known = with_edges(0.25, 2.5);
+  const Plan pipeline{
+      16, 4, {{4, 1, {replica(4, 0, 0, 1)}}, {4, 1, {replica(4, 2, 0, 1)}}, {4, 1, {replica(4, 4, 0, 1)}}}};
+  for (const int ran : {1, 2}) {
+    CAPTURE(ran);
+    Profile profile = profile_of(c, known, alone_on(ran));
+    profile.layer_times = times_of(known);
+    const JobCoefficients unaware = calibrate(c.hardware, c.topology, profile).job;
+    CHECK(unaware.first.assumed_compute);
+    CHECK(unaware.last.assumed_compute);
+    CHECK(forward_ms(c, unaware, pipeline) != doctest::Approx(forward_ms(c, known, pipeline)).epsilon(0.02));
+
+    profile.edge_times = edges_of(known, ran, 4);
+    const JobCoefficients found = calibrate(c.hardware, c.topology, profile).job;
+    CHECK_FALSE(found.first.assumed_compute);
+    CHECK_FALSE(found.last.assumed_compute);
+    CHECK(found.first.compute_layers == doctest::Approx(0.25));
+    CHECK(found.last.compute_layers == doctest::Approx(2.5));
+    const Prediction one = evaluate_plan(c.hardware, found, place_plan(c.topology, pipeline)),
+                     other = evaluate_plan(c.hardware, known, place_plan(c.topology, pipeline));
+    for (std::size_t s = 0; s < 3; ++s) CHECK(one.stages[s].comp_fwd == doctest::Approx(other.stages[s].comp_fwd));
+  }
+}
+
+TEST_CASE("what one generation told of the model's ends holds for the next, and an inner stage tells them better") {
+  const Cluster c = cluster(6, true);
+  const JobCoefficients known = with_edges(0.25, 2.5);
+  Profile profile = profile_of(c, known, alone_on(1));
+  profile.layer_times = times_of(known);
+  profile.edge_times = edges_of(with_edges(0, 3), 1, 4);
+  const JobCoefficients first = calibrate(c.hardware, c.topology, profile).job;
+  const JobCoefficients second =
+      calibrate(c.hardware, c.topology, profile_of(c, known, alone_on(2)), {}, {0, &first}).job;
+  CHECK(second.last.compute_layers == first.last.compute_layers);
+  CHECK_FALSE(second.last.assumed_compute);
+  const Plan pipeline{
+      16, 4, {{4, 1, {replica(4, 0, 0, 1)}}, {4, 1, {replica(4, 2, 0, 1)}}, {4, 1, {replica(4, 4, 0, 1)}}}};
+  const JobCoefficients third = calibrate(c.hardware, c.topology, profile_of(c, known, pipeline), {}, {0, &second}).job;
+  CHECK(third.first.compute_layers == doctest::Approx(0.25));
+  CHECK(third.last.compute_layers == doctest::Approx(2.5));
+}
+
+TEST_CASE("times of the model's ends that compare with no layer tell nothing, and absurd ones are bounded") {
+  CHECK_FALSE(edge_layers({{1, 4, 2}}, std::nullopt));
+  CHECK_FALSE(edge_layers({}, EdgeTimes{1, 4, 1, 1}));
+  CHECK_FALSE(edge_layers({{1, 2, 2}, {2, 4, 2}}, EdgeTimes{1, 4, 1, 1}));
+  const auto found = edge_layers({{1, 2, 2}, {1, 4, 4}}, EdgeTimes{1, 4, 1, 6});
+  REQUIRE(found);
+  CHECK(found->first == 0.25);
+  CHECK(found->last == 1.5);
+  CHECK(edge_layers({{1, 4, 1e-300}}, EdgeTimes{1, 4, 1e9, 1e9})->last == 1e6);
+}
+
+TEST_CASE("a profile's times of the model's ends are read back, and times that cannot be are refused by name") {
+  const Cluster c = cluster(6, true);
+  Profile profile = profile_of(c, with_degrees(), alone_on(1));
+  profile.step = 1;
+  CHECK_FALSE(Json(profile).contains("edge_times"));
+  profile.edge_times = {1, 4, 0, 1.5};
+  CHECK(Json(profile).get<Profile>().edge_times == profile.edge_times);
+  REQUIRE(unfit(profile, profile.plan, profile.shape) == "");
+  const auto refused = [&](EdgeTimes times) {
+    Profile other = profile;
+    other.edge_times = times;
+    return unfit(other, other.plan, other.shape);
+  };
+  CHECK(refused({0, 4, 1, 1}) == "profile: edge_times: its tp is no TP degree");
+  CHECK(refused({1 << 17, 4, 1, 1}) == "profile: edge_times: its tp is no TP degree");
+  CHECK(refused({1, 0, 1, 1}) == "profile: edge_times: its samples are not between 1 and the global batch");
+  CHECK(refused({1, 17, 1, 1}) == "profile: edge_times: its samples are not between 1 and the global batch");
+  CHECK(refused({1, 4, -1, 1}) == "profile: edge_times: its first_ms is no time in ms");
+  CHECK(refused({1, 4, 1, NAN}) == "profile: edge_times: its last_ms is no time in ms");
+  CHECK(refused({1, 4, 1, 1e10}) == "profile: edge_times: its last_ms is no time in ms");
+  Json broken = profile;
+  broken["edge_times"]["last_ms"] = -1;
+  CHECK_THROWS_WITH(broken.get<Profile>(), "profile.edge_times.last_ms: must be finite and not negative");
+  broken["edge_times"] = 3;
+  CHECK_THROWS_WITH(broken.get<Profile>(), "profile.edge_times: must be a JSON object");
+}
+
 TEST_CASE("a profile's times of a layer are read back, and times that cannot be are refused by name") {
   const Cluster c = cluster(6, true);
   Profile profile = profile_of(c, with_degrees(), alone_on(1));

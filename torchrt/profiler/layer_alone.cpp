@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <new>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -21,8 +22,9 @@ namespace {
 
 // Of one degree and number of samples. Fewer than four timed rounds tell no spread (step_statistics.hpp).
 constexpr UnitRounds kRounds{1, 8, 1.5};
-constexpr double kSteady = 0.1;  // the largest spread of times that still tell something
-constexpr int kMostDegree = 16;  // GPUs of a node that a layer is divided among
+constexpr double kSteady = 0.1;    // the largest spread of times that still tell something
+constexpr double kNothing = 0.02;  // of a layer's time: an embedding that takes less than this may take any part of it
+constexpr int kMostDegree = 16;    // GPUs of a node that a layer is divided among
 
 // The plan's degree, and then the others, each once: first those that differ least from it.
 std::vector<int> in_order(const LayerLook& look) {
@@ -50,33 +52,46 @@ std::vector<int> degrees_to_measure(const Config& config, const ParallelLimits& 
   return degrees;
 }
 
-std::vector<LayerTime> measure_layer(const Config& config, Device& device, const LayerLook& look) {
+MeasuredAlone measure_alone(const Config& config, Device& device, const LayerLook& look) {
   Config alone = config;
   alone.model.mtp_layers = 0;  // a module is no layer
   const auto start = std::chrono::steady_clock::now();
-  std::vector<LayerTime> times;
+  const auto is_late = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() >= look.most_seconds;
+  };
+  MeasuredAlone found;
   bool told = false;
+  // Forward and backward, in ms. nullopt: left out.
+  const auto measured = [&](UnitKind kind, int tp, int samples) -> std::optional<double> {
+    try {
+      const UnitProfile unit = measure_unit(alone, device, {kind, tp, samples, 1}, kRounds).profile;
+      const double ms = unit.forward + unit.backward + unit.weight_gradient;
+      if (unit.spread <= kSteady || (!found.layers.empty() && ms < kNothing * found.layers.front().ms)) return ms;
+    } catch (const DeviceError&) {
+      throw;
+    } catch (const MemoryError&) {
+    } catch (const std::bad_alloc&) {
+    } catch (const Error& error) {
+      // E.g. the table of an imitated device has no such row. Perhaps no plan ever needs it.
+      if (!std::exchange(told, true))
+        std::fprintf(stderr, "espalier: train: %s with TP degree %d and %d sample(s) is not measured: %s\n",
+                     kind == UnitKind::block ? "a layer" : ("the " + to_string(kind)).c_str(), tp, samples,
+                     error.what());
+    }
+    return std::nullopt;
+  };
   for (const int tp : in_order(look)) {
-    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-    if (passed.count() >= look.most_seconds) break;
+    if (is_late()) break;
     for (const int samples : sample_counts(look.samples, config.training.global_batch)) {
-      try {
-        const UnitProfile unit = measure_unit(alone, device, {UnitKind::block, tp, samples, 1}, kRounds).profile;
-        if (unit.spread > kSteady) continue;
-        times.push_back({tp, samples, unit.forward + unit.backward + unit.weight_gradient});
-      } catch (const DeviceError&) {
-        throw;
-      } catch (const MemoryError&) {
-      } catch (const std::bad_alloc&) {
-      } catch (const Error& error) {
-        // E.g. the table of an imitated device has no such row. Perhaps no plan ever needs it.
-        if (!std::exchange(told, true))
-          std::fprintf(stderr, "espalier: train: a layer with TP degree %d and %d sample(s) is not measured: %s\n", tp,
-                       samples, error.what());
-      }
+      if (const auto ms = measured(UnitKind::block, tp, samples)) found.layers.push_back({tp, samples, *ms});
+      // MTP modules are at the pipeline's end, too, and are not measured.
+      if (tp != look.tp || samples != look.samples || found.layers.empty() || config.model.mtp_layers > 0) continue;
+      const auto first = measured(UnitKind::embedding, tp, samples);
+      const auto last = first ? measured(UnitKind::head, tp, samples) : std::nullopt;
+      if (last) found.edges = {tp, samples, *first, *last};
     }
   }
-  return times;
+  return found;
 }
 
 }  // namespace espalier::torchrt

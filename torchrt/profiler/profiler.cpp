@@ -180,15 +180,15 @@ std::optional<Profile> Profiler::gather(const ReplicaProfile& own, std::int64_t 
   Profile profile;
   profile.plan = plan;
   profile.shape = reported_shape(config_);
-  if (plan.stages.size() > 1)
-    profile.boundary_bytes = static_cast<double>(size_of(config_.training.dtype)) * config_.model.sequence *
-                             static_cast<double>(config_.model.hidden);  // of one activation (flow.hpp)
+  profile.boundary_bytes = static_cast<double>(size_of(config_.training.dtype)) * config_.model.sequence *
+                           static_cast<double>(config_.model.hidden);  // of one activation (flow.hpp)
   profile.recompute = config_.training.recompute;
   profile.zero1 = config_.training.zero1;
   profile.replicas = reported(std::move(replicas), plan);
   profile.step = step;
   profile.steps = samples_.steps();
-  profile.layer_times = layer_times_;
+  profile.layer_times = alone_.layers;
+  profile.edge_times = alone_.edges;
   profile.driver = driver_;
   return profile;
 }

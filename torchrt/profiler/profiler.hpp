@@ -18,6 +18,7 @@
 
 #include "planner/core/model/profile.hpp"
 #include "torchrt/line_file.hpp"
+#include "torchrt/profiler/layer_alone.hpp"
 #include "torchrt/profiler/link_looks.hpp"
 #include "torchrt/profiler/op_recorder.hpp"
 #include "torchrt/profiler/step_samples.hpp"
@@ -37,8 +38,8 @@ class Profiler {
   std::optional<Profile> after(std::int64_t step);
   // Beside the generation before, when this one is rehearsed (LinkLooks::begin()). Collective.
   void begin_links(bool look_now) { links_.begin(look_now); }
-  // Of a layer alone (layer_alone.hpp), for rank 0: every profile from now on tells them.
-  void tell_layers(std::vector<LayerTime> times) { layer_times_ = std::move(times); }
+  // Of units alone, for rank 0: every profile from now on tells them.
+  void tell_alone(MeasuredAlone told) { alone_ = std::move(told); }
   // After after(), when the step's time was taken: looks at the links if it is time. Collective.
   void look_at_links();
   const LinkLook& links() const { return links_.newest(); }
@@ -61,7 +62,7 @@ class Profiler {
   LinkLooks links_;
   StepSamples samples_;
   std::string driver_;
-  std::vector<LayerTime> layer_times_;
+  MeasuredAlone alone_;
   std::optional<LineFile> trace_;
   std::int64_t first_ = 0;  // first step of this generation; 0: none yet
   std::chrono::steady_clock::time_point began_;

@@ -43,6 +43,7 @@ class Inversion {
                   std::to_string(profile.shape.layers));
     job().global_batch = profile.plan.global_batch;
     degrees(known.job);
+    edges(known.job);
     for (const ReplicaProfile& one : profile.replicas) {
       if (one.stage < 0 || one.stage >= stages() || one.replica < 0 ||
           static_cast<std::size_t>(one.replica) >= stage_plan(one).replicas.size())
@@ -106,6 +107,18 @@ class Inversion {
       // Where this degree is new, its time is measured now, and refine() adds the other degrees that are known.
       job().degree_factors =
           degree_is_measured(*known, told) ? same.degree_factors : std::vector<DegreeFactor>{{told, 1}};
+    }
+  }
+
+  // Without them the times of a pipeline's end stages are assumed until one with an inner stage has run.
+  void edges(const JobCoefficients* known) {
+    const auto told = edge_layers(profile_.layer_times, profile_.edge_times);
+    for (EdgeCoefficients JobCoefficients::*edge : {&JobCoefficients::first, &JobCoefficients::last}) {
+      EdgeCoefficients& own = job().*edge;
+      if (told) own.compute_layers = edge == &JobCoefficients::first ? told->first : told->last;
+      else if (known && !(known->*edge).assumed_compute) own.compute_layers = (known->*edge).compute_layers;
+      else continue;
+      own.assumed_compute = false;
     }
   }
 

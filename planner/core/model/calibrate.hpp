@@ -28,7 +28,7 @@ struct BandwidthDoubt {
 // What is known of the job, or of jobs like it, where the profile does not tell it.
 struct KnownBefore {
   double rail_ms_per_byte = 0;           // JobCoefficients::rail_ms_per_byte; 0: not known
-  const JobCoefficients* job = nullptr;  // its degree_factors and fixed_samples are asked; null: nothing is known
+  const JobCoefficients* job = nullptr;  // its degrees, fixed_samples and edges are asked; null: nothing is known
 };
 
 struct Calibration {

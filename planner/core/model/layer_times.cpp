@@ -7,6 +7,8 @@ namespace espalier {
 namespace {
 
 constexpr double kMostFixed = 0.9;  // of the shortest time: a layer without any time for its samples is none
+// A user's figures may say any times as much as a layer takes. No such figure may overflow in a plan's time.
+constexpr double kMostLayers = 1e6;
 
 using Degree = std::vector<LayerTime>;  // times of one degree
 
@@ -72,6 +74,16 @@ std::optional<LayerFit> fit_layer_times(const std::vector<LayerTime>& times, int
     if (!like.empty()) fit.degree_factors.push_back({tp, tp == told ? 1 : tp * ms_per_sample(like, fixed) / comp});
   }
   return fit;
+}
+
+std::optional<EdgeLayers> edge_layers(const std::vector<LayerTime>& times, const std::optional<EdgeTimes>& edges) {
+  if (!edges) return std::nullopt;
+  const auto like = std::find_if(times.begin(), times.end(), [&](const LayerTime& one) {
+    return one.tp == edges->tp && one.samples == edges->samples;
+  });
+  if (like == times.end()) return std::nullopt;
+  return EdgeLayers{std::min(edges->first_ms / like->ms, kMostLayers),
+                    std::min(edges->last_ms / like->ms, kMostLayers)};
 }
 
 }  // namespace espalier

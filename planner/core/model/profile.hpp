@@ -46,12 +46,19 @@ struct LayerTime {
   bool operator==(const LayerTime&) const = default;
 };
 
+// The same of the embedding, and of the final norm with the head and the loss. 0: too short to be measured.
+struct EdgeTimes {
+  int tp = 1, samples = 1;
+  double first_ms = 0, last_ms = 0;
+  bool operator==(const EdgeTimes&) const = default;
+};
+
 // Should contain the slowest replica of every GPU type on every stage, and at least one replica of
 // an inner stage if there is one.
 struct Profile {
   Plan plan;
   ModelShape shape;
-  // Activations at a stage boundary, per sample. 0: the pipeline has no boundary.
+  // Activations at a stage boundary, per sample, also where the plan has no boundary. 0: the program does not tell.
   double boundary_bytes = 0;
   bool recompute = false;
   bool zero1 = false;
@@ -61,7 +68,8 @@ struct Profile {
   // A layer alone on one device, before training, for several degrees and numbers of samples (layer_times.hpp). Empty:
   // not measured. Every profile of a generation has the same.
   std::vector<LayerTime> layer_times = {};
-  std::string driver;  // the GPU driver's version; empty: none, or not told
+  std::optional<EdgeTimes> edge_times = {};  // with one of the layer_times' degrees and numbers of samples
+  std::string driver;                        // the GPU driver's version; empty: none, or not told
 };
 
 }  // namespace espalier
