@@ -265,6 +265,7 @@ ModelShape model_shape(const Config& config) {
   shape.key_value_heads = config.model.key_value_heads;
   shape.intermediate = config.model.intermediate;
   shape.tied = config.model.tied_embeddings;
+  shape.keeps_scores = config.model.attention_dropout > 0;
   return shape;
 }
 

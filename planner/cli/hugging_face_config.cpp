@@ -62,6 +62,11 @@ HuggingFaceModel read_hugging_face_config(const std::string& path) {
     shape.layers += shape.mtp_layers;
   }
   if (!gpt2) read_widths(fields, path, shape);
+  if (const char* key = gpt2 ? "attn_pdrop" : "attention_dropout"; fields.has(key)) {
+    double dropout = 0;
+    fields.get(key, dropout);
+    shape.keeps_scores = dropout > 0;
+  }
   return model;
 }
 

@@ -100,7 +100,7 @@ static void from_json(const Json& json, TrainingSetting& setting) {
   fields.get("zero1", setting.zero1);
 }
 
-// The last four fields were added later and may be absent: programs of users send this too.
+// The last five fields were added later and may be absent: programs of users send this too.
 void to_json(Json& json, const ModelShape& model) {
   json = {{"family", model.family},
           {"layers", model.layers},
@@ -116,11 +116,12 @@ void to_json(Json& json, const ModelShape& model) {
   if (!model.units.empty()) json["units"] = model.units;
   if (model.tied) json["tied"] = true;
   if (model.setting) to_json(json["setting"], *model.setting);
+  if (model.keeps_scores) json["keeps_scores"] = *model.keeps_scores;
 }
 void from_json(const Json& json, ModelShape& model) {
   const Fields fields(json, "model",
                       {"family", "layers", "hidden", "heads", "sequence", "vocabulary", "global_batch", "micro_batches",
-                       "key_value_heads", "intermediate", "mtp_layers", "units", "tied", "setting"});
+                       "key_value_heads", "intermediate", "mtp_layers", "units", "tied", "setting", "keeps_scores"});
   fields.get("family", model.family);
   fields.get("layers", model.layers);
   fields.get("hidden", model.hidden);
@@ -139,6 +140,8 @@ void from_json(const Json& json, ModelShape& model) {
   if (fields.has("tied")) fields.get("tied", model.tied);
   model.setting.reset();
   if (fields.has("setting")) from_json(json.at("setting"), model.setting.emplace());
+  model.keeps_scores.reset();
+  if (fields.has("keeps_scores")) fields.get("keeps_scores", model.keeps_scores.emplace());
 }
 
 void to_json(Json& json, const ParallelLimits& limits) {

@@ -40,6 +40,9 @@ struct ModelShape {
   std::vector<int> units = {};
   bool tied = false;                                      // embedding and LM head are one matrix; may be absent
   std::optional<TrainingSetting> setting = std::nullopt;  // may be absent
+  // Layers keep the attention's scores for the backward pass, as dropout of them needs. May be absent: gpt2's are then
+  // taken to keep them, and no other family's.
+  std::optional<bool> keeps_scores = std::nullopt;
   bool operator==(const ModelShape&) const = default;
 };
 

@@ -119,6 +119,7 @@ std::string description(const ElasticJob& job) {
                {"zero1", setting.zero1}};
   if (model.mtp_layers > 0) text["mtp_layers"] = model.mtp_layers;
   if (!model.units.empty()) text["units"] = model.units;
+  if (model.keeps_scores.value_or(false)) text["keeps_scores"] = true;  // their memory and speed are others
   return text.dump();
 }
 

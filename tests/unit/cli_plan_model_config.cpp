@@ -51,6 +51,18 @@ TEST_SUITE("plan") {
     CHECK(read(kQwen7b).shape == ModelShape{"qwen2", 28, 3584, 28, 32768, 152064, 0, 0, 4, 18944});
   }
 
+  TEST_CASE("a config.json's dropout says whether layers keep the attention's scores") {
+    const auto with = [](std::string json, const std::string& field) {
+      json.insert(json.size() - 1, ", " + field);
+      return read(json).shape.keeps_scores;
+    };
+    CHECK_FALSE(read(kGpt2).shape.keeps_scores.has_value());
+    CHECK(with(kGpt2, "\"attn_pdrop\": 0.1") == true);
+    CHECK(with(kGpt2, "\"attn_pdrop\": 0") == false);
+    CHECK(with(kLlama7b, "\"attention_dropout\": 0.0") == false);
+    CHECK(with(kLlama7b, "\"attention_dropout\": 0.1") == true);
+  }
+
   TEST_CASE("a layer of other widths than its family's is counted as it is") {
     // 2 * 4096^2 + 2 * 4096 * 1024 + 3 * 4096 * 14336 + 2 * 4096
     CHECK(layer_parameters(read(kLlama8b).shape) == doctest::Approx(218112000.0));

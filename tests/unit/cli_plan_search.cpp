@@ -155,6 +155,11 @@ TEST_SUITE("plan") {
                   "9") == "--gpus: 9: no valid plan with at least 9 GPUs: 1 layer and 1 sample cannot be divided so");
   }
 
+  TEST_CASE("a long sequence without recomputation fits, because fused attention keeps no scores") {
+    const Json found = study("model = \"llama2-7b\"\nsequence = 16384\nglobal_batch = 64\n", "cluster-a", "8,16");
+    for (const Json& plan : found["plans"]) CHECK(plan["plan"].is_object());
+  }
+
   TEST_CASE("where memory is short it says how much is needed and what would help") {
     const std::string message = refusal("model = \"llama2-70b\"\nglobal_batch = 64\n", "cluster-a", "1,8");
     CHECK(message.starts_with("--gpus: 8: does not fit: needs "));

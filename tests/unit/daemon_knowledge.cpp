@@ -110,6 +110,7 @@ TEST_CASE("jobs are alike when model, batch, accuracy and setting are; the user'
   CHECK(differs([](ElasticJob& job) { job.model.setting->precision = "bfloat16"; }));
   CHECK(differs([](ElasticJob& job) { job.model.setting->runtime = "torch 2.12.0"; }));
   CHECK(differs([](ElasticJob& job) { job.model.setting->zero1 = true; }));
+  CHECK(differs([](ElasticJob& job) { job.model.keeps_scores = true; }));
   CHECK(description(job(10, "n1", {0})).find("\"program\":\"\"") != std::string::npos);  // tells no setting
   ElasticJob unknown = one;
   unknown.model = {};

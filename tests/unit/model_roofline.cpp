@@ -49,6 +49,13 @@ TEST_CASE("wide layers and short sequences have less traffic for each FLOP") {
   CHECK(traffic(1024, 512) < traffic(1024, 2048));
   // 2 * (17 + 2.5 * 16) activations of 4 bytes; 24 h^2 + 4 h s FLOPs a token.
   CHECK(traffic(1024, 1024) == doctest::Approx(2 * 57 * 4 * 1024 / (28.0 * 1024 * 1024)));
+  // Scores are traffic also where memory does not keep them: the constants were fitted so.
+  ModelShape fused{"gpt2", 24, 1024, 16, 1024, 50257, 8, 1};
+  fused.keeps_scores = false;
+  CHECK(model_sizes(fused, {}, 1).traffic_per_flop == traffic(1024, 1024));
+  const ModelShape llama{"llama", 32, 4096, 32, 2048, 32000, 8, 1};
+  CHECK(model_sizes(llama, {}, 1).traffic_per_flop ==
+        doctest::Approx(2 * (7 + 4 + 4 * 11008.0 / 4096 + 16) * 4 * 2048 * 4096 / layer_flops(llama)));
   CHECK(model_sizes({"data", 1, 1, 1, 1, 1, 8, 1}, {}, 1).traffic_per_flop == 0);  // unknown models
 }
 

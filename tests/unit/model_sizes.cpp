@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "planner/core/error.hpp"
+#include "planner/core/json.hpp"
 #include "planner/core/model/model_sizes.hpp"
 #include "planner/core/solver/layer_balance.hpp"
 
@@ -122,6 +123,49 @@ TEST_CASE("activations follow Korthikanti et al. for GPT-2, the part that TP doe
   CHECK(job.activ_np_bytes + job.activ_p_bytes == doctest::Approx(34.0 * 1024 * 1600 + 5.0 * 25 * 1024 * 1024));
   CHECK(nonpartitioned_activations("llama") == 7);
   CHECK(nonpartitioned_activations("qwen2") == 5);
+}
+
+TEST_CASE("fused attention keeps no scores: activations grow as the sequence does, not as its square") {
+  ModelShape shape{"llama", 2, 128, 8, 4096, 256, 8, 1};
+  const auto layer = [&](const ElementBytes& bytes) {
+    const JobCoefficients job = model_sizes(shape, {bytes}, 1);
+    return job.activ_p_bytes + job.activ_np_bytes;
+  };
+  // espalier-train measured 44.2 MB a layer. 4 + 4 * 512 / 128 = 20 outputs that TP divides, and 7 others.
+  const double output = 4.0 * 4096 * 128;
+  CHECK(layer({}) == 27 * output);
+  shape.sequence *= 2;
+  CHECK(layer({}) == 2 * 27 * output);
+  shape.family = "qwen2", shape.intermediate = 512;
+  CHECK(layer({}) == 2 * 25 * output);
+  shape = {"gpt2", 2, 128, 8, 4096, 256, 8, 1};
+  shape.keeps_scores = false;
+  CHECK(layer({}) == 17 * output);
+}
+
+TEST_CASE("dropout of the attention's scores keeps 12 bytes of each in FP32 and 8 in BF16; GPT-2 may have it") {
+  ModelShape shape = kLlama7b;
+  const auto layer = [&](const ElementBytes& bytes) { return model_sizes(shape, {bytes}, 1).activ_p_bytes; };
+  const ElementBytes fp32, bf16{2, 4, 12, 2};
+  const double scores = 32.0 * 2048 * 2048, single = layer(fp32), mixed = layer(bf16);
+  shape.keeps_scores = false;
+  CHECK(layer(fp32) == single);
+  shape.keeps_scores = true;
+  CHECK(layer(fp32) - single == doctest::Approx(12 * scores));
+  CHECK(layer(bf16) - mixed == doctest::Approx(8 * scores));
+  shape = kGpt2Xl;
+  const double not_told = layer(fp32);
+  shape.keeps_scores = false;
+  CHECK(not_told - layer(fp32) == doctest::Approx(10 * 25.0 * 1024 * 1024));
+}
+
+TEST_CASE("what a program tells of its attention's scores reaches the planner") {
+  ModelShape shape = kGpt2Xl;
+  CHECK_FALSE(Json(shape).contains("keeps_scores"));
+  for (const std::optional<bool> told : {std::optional<bool>(), std::optional(false), std::optional(true)}) {
+    shape.keeps_scores = told;
+    CHECK(Json(shape).get<ModelShape>() == shape);
+  }
 }
 
 TEST_CASE("TP degrees are the powers of two that divide the heads") {

@@ -65,6 +65,7 @@ TEST_CASE("a good configuration is read, defaults filled in") {
   CHECK(config.training.clip_norm == 1.0);
   CHECK(config.training.schedule == "1f1b");
   CHECK(model_shape(config).micro_batches == 2);
+  CHECK(model_shape(config).keeps_scores == false);
 }
 
 TEST_CASE("overrides win, typed or bare") {
@@ -151,6 +152,7 @@ TEST_CASE("every key of every section is read") {
   CHECK(config.model.attention_bias);
   CHECK(config.model.rope_theta == 1e6);
   CHECK(config.model.attention_dropout == 0.1);
+  CHECK(model_shape(config).keeps_scores == true);
   CHECK(config.weights == "w");
   CHECK(config.training.dtype == DataType::bfloat16);
   CHECK(config.training.accuracy == Accuracy::relaxed);

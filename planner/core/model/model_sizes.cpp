@@ -58,14 +58,35 @@ double layer_matrices(const ModelShape& shape) {
   return 0;
 }
 
-// Activations of a layer that TP divides, in units of k_activ: Q, K, V, the attention's output, the
-// inside of the MLP, and the attention scores. Inside of the MLP: for GPT-2 before and after GELU;
-// for SwiGLU the gate, its SiLU, the up projection and their product. Scores: softmax's output; for
-// GPT-2 also the dropout's output and half an element of mask.
-double partitioned_activations(const ModelShape& shape) {
-  const double scores = static_cast<double>(shape.heads) * shape.sequence / shape.hidden;
-  if (family_of(shape.family) == Family::gpt2) return 4 + 8 + 2.5 * scores;
-  return 4 + 4 * inner(shape) / shape.hidden + scores;
+// Activations of a layer that TP divides, in units of k_activ and without the attention's scores: Q, K, V, the
+// attention's output and the inside of the MLP. Inside of the MLP: for GPT-2 before and after GELU; for SwiGLU the
+// gate, its SiLU, the up projection and their product.
+double projected_activations(const ModelShape& shape) {
+  if (family_of(shape.family) == Family::gpt2) return 4 + 8;
+  return 4 + 4 * inner(shape) / shape.hidden;
+}
+
+double score_elements(const ModelShape& shape) {
+  return static_cast<double>(shape.heads) * shape.sequence / shape.hidden;
+}
+
+// Softmax's output, the dropout's output and half an element of mask (Korthikanti et al., eq. 1).
+constexpr double kDroppedScores = 2.5;
+
+// Scores that a layer keeps for its backward pass, in units of k_activ. Fused attention computes them again and keeps
+// none. Its kernels exist for float32 and bfloat16, deterministic ones too; bfloat16 on GPUs before compute capability
+// 8.0 has none, and there the observed memory tells more. Dropout of the scores by sample cannot be fused:
+// espalier-train then keeps softmax's output in FP32, and the mask and the product of both in its own precision.
+double kept_scores(const ModelShape& shape, double activation_bytes) {
+  if (shape.keeps_scores)
+    return *shape.keeps_scores ? (sizeof(float) / activation_bytes + 2) * score_elements(shape) : 0;
+  return family_of(shape.family) == Family::gpt2 ? kDroppedScores * score_elements(shape) : 0;
+}
+
+// As the roofline's constants were fitted: with scores, which an unfused attention moves through memory.
+double moved_activations(const ModelShape& shape) {
+  const double scores = family_of(shape.family) == Family::gpt2 ? kDroppedScores : 1;
+  return projected_activations(shape) + scores * score_elements(shape) + nonpartitioned_activations(shape.family);
 }
 
 }  // namespace
@@ -165,10 +186,10 @@ JobCoefficients model_sizes(const ModelShape& shape, const Training& training, s
   job.param_optim_bytes = (bytes.weight + bytes.optimizer) * layer_parameters(shape);
   job.weight_bytes = bytes.weight * layer_parameters(shape);
   job.activ_np_bytes = nonpartitioned_activations(shape.family) * job.activ_bytes;
-  job.activ_p_bytes = partitioned_activations(shape) * job.activ_bytes;
+  job.activ_p_bytes = (projected_activations(shape) + kept_scores(shape, bytes.activation)) * job.activ_bytes;
   // What the backward pass needs is written once, and read once by the operator after it.
   if (family_of(shape.family) != Family::unknown)
-    job.traffic_per_flop = 2 * (job.activ_p_bytes + job.activ_np_bytes) / layer_flops(shape);
+    job.traffic_per_flop = 2 * moved_activations(shape) * job.activ_bytes / layer_flops(shape);
   job.first = edge(embedding_parameters(shape));
   // MTP modules are layers like the others, the last ones. What they cost beyond a layer is taken to be where the head
   // is: their passes through it are, and plans put them there unless chunks say otherwise.

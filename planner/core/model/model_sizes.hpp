@@ -8,7 +8,8 @@
 //   (Touvron et al. 2023).
 // - Parameters of a Qwen2 layer: as LLaMA, but with biases on Q, K, V, one K/V head for seven query
 //   heads, and f = 16/3 h, as in its sizes up to 7B (Qwen2 technical report 2024, Tab. 1).
-// - Activations of a layer: Korthikanti et al. 2022 (arXiv:2205.05198), eq. 1 and 2.
+// - Activations of a layer: Korthikanti et al. 2022 (arXiv:2205.05198), eq. 1 and 2, but without the attention's scores
+//   where fused attention keeps none (ModelShape::keeps_scores).
 // - Activations that TP does not divide: Suika App. A.4.2, step 8.
 #pragma once
 
