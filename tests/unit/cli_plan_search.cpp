@@ -84,6 +84,14 @@ TEST_SUITE("plan") {
     }
   }
 
+  TEST_CASE("the first GPUs are those of one node also where PCIe is slower than a rail") {
+    const std::string nodes = "[[nodes]]\nname = \"n[1-4]\"\ngpus = 8\ngpu_type = \"l40s\"\n";
+    const Json found = study("model = \"gpt2-350m\"\nglobal_batch = 16\n", nodes, "4");
+    const Plan made = found["plans"][0]["plan"].get<Plan>();
+    CHECK(made.gpu_count() == 4);
+    for (const GpuId& gpu : made.ranks()) CHECK(gpu.node == "n1");
+  }
+
   TEST_CASE("micro_batches fixes N_b") {
     for (const int n : {4, 16}) {
       const Json found = study(kLlama + "micro_batches = " + std::to_string(n) + "\n", "cluster-a", "4,8");

@@ -14,14 +14,24 @@ namespace {
 
 using Lists = std::vector<NodeGpus>;
 
+struct Affinity {
+  double best = 0, inside = -1;  // -1: the job holds no GPU of the node
+};
+
 // Affinity by its definition, over all GPUs that the job holds.
-double affinity(const Cluster& cluster, const Lists& held, const GpuAt& gpu) {
-  double best = 0;
+Affinity affinity(const Cluster& cluster, const Lists& held, const GpuAt& gpu) {
+  Affinity result;
   for (const NodeGpus& list : held)
-    for (const int other : list.gpus)
-      best =
-          std::max(best, cluster.topology.effective_bandwidth(cluster.hardware, gpu.node, gpu.gpu, list.node, other));
-  return best;
+    for (const int other : list.gpus) {
+      const double reached =
+          cluster.topology.effective_bandwidth(cluster.hardware, gpu.node, gpu.gpu, list.node, other);
+      result.best = std::max(result.best, reached);
+      if (list.node != gpu.node) continue;
+      result.inside = std::max(result.inside, reached);
+      const auto kind = static_cast<std::size_t>(cluster.topology.kind(gpu.node));
+      result.best = std::max(result.best, cluster.hardware.kinds[kind].nic_bandwidth);
+    }
+  return result;
 }
 
 std::vector<GpuAt> defined_order(const Cluster& cluster, const Lists& held, const Lists& idle) {
@@ -31,7 +41,8 @@ std::vector<GpuAt> defined_order(const Cluster& cluster, const Lists& held, cons
     for (const std::int16_t gpu : list.gpus)
       order.push_back({list.node, gpu, t.gpu_types(list.node)[static_cast<std::size_t>(gpu)]});
   const auto key = [&](const GpuAt& gpu) {
-    return std::tuple(-affinity(cluster, held, gpu), t.rack(gpu.node), t.slot(gpu.node), gpu.gpu);
+    const Affinity near = affinity(cluster, held, gpu);
+    return std::tuple(-near.best, -near.inside, t.rack(gpu.node), t.slot(gpu.node), gpu.gpu);
   };
   std::sort(order.begin(), order.end(), [&](const GpuAt& a, const GpuAt& b) { return key(a) < key(b); });
   return order;
@@ -122,6 +133,20 @@ TEST_SUITE("topology") {
     const Cluster cluster = regular_cluster(2, 2, 2, 2);
     const auto order = order_of(cluster, {{2, {0}}}, {{0, {0}}, {2, {1}}, {3, {0, 1}}, {4, {0}}, {7, {1}}, {1, {1}}});
     CHECK(order == std::vector<GpuAt>{{2, 1, 0}, {3, 0, 0}, {3, 1, 0}, {0, 0, 0}, {1, 1, 0}, {4, 0, 0}, {7, 1, 0}});
+  }
+
+  TEST_CASE("GPUs of a job's own node come before those behind a rail, also where PCIe's all-reduces are slower") {
+    Cluster cluster = regular_cluster(1, 2, 2, 4);
+    cluster.hardware.kinds = {{7.9e6, 11e6, 10e6, 0}};
+    const Lists idle{{0, {0, 1, 2, 3}}, {1, {0, 2, 3}}, {3, {0}}};
+    const std::vector<GpuAt> own_first{{1, 0, 0}, {1, 2, 0}, {1, 3, 0}, {0, 0, 0}, {0, 1, 0}};
+    for (const AffinityTies ties : {AffinityTies::by_place, AffinityTies::whole_first})
+      CHECK(affinity_order(cluster.hardware, cluster.topology, Lists{{1, {1}}}, idle, 5, ties) == own_first);
+    // Of a node's GPUs that the rail makes equal, those of the same NUMA node come first.
+    NodeInside inside{4, std::vector<float>(16, 7.9e6F)};
+    for (const std::size_t pair : {7U, 13U}) inside.bandwidth[pair] = 9e6F;
+    cluster.topology.set_inside(0, inside);
+    CHECK(order_of(cluster, {{1, {1}}}, idle, 4) == std::vector<GpuAt>{{1, 3, 0}, {1, 0, 0}, {1, 2, 0}, {0, 0, 0}});
   }
 
   TEST_CASE("a job that holds nothing sees GPUs by rack, node and index") {

@@ -70,9 +70,14 @@ class HeldPrefixes {
   std::vector<double> known_;    // by leaf and kind; -1: not computed yet
 };
 
+constexpr double kElsewhere = -1;
+
 // Idle GPUs of one node that have the same affinity.
 struct Group {
   double affinity = 0;
+  // Of GPUs on a node where the job holds some: their bandwidth to the nearest of these. It orders GPUs that the rail
+  // makes equal, and puts them before those of other nodes.
+  double inside = kElsewhere;
   // With whole_first, what counts of the leaf's largest node and of this one (AffinityTies), below 0, so that more
   // comes first; and the node's GPUs.
   std::int32_t leaf_fit = 0, fit = 0, size = 0;
@@ -83,6 +88,7 @@ struct Group {
 
   bool operator<(const Group& other) const {
     if (affinity != other.affinity) return affinity > other.affinity;
+    if (inside != other.inside) return inside > other.inside;
     const auto place = [](const Group& one) {
       return std::tuple(one.leaf_fit, one.rack, one.fit, one.size, !one.beside, one.slot, one.gpu);
     };
@@ -92,12 +98,12 @@ struct Group {
 
 // A leaf counts as much as its largest node, among the GPUs of the same affinity there.
 void weigh_leaves(std::vector<Group>& groups) {
-  std::map<std::pair<double, std::int32_t>, std::int32_t> largest;
+  std::map<std::tuple<double, double, std::int32_t>, std::int32_t> largest;
   for (const Group& group : groups) {
-    std::int32_t& fit = largest[{group.affinity, group.rack}];
+    std::int32_t& fit = largest[{group.affinity, group.inside, group.rack}];
     fit = std::min(fit, group.fit);
   }
-  for (Group& group : groups) group.leaf_fit = largest[{group.affinity, group.rack}];
+  for (Group& group : groups) group.leaf_fit = largest[{group.affinity, group.inside, group.rack}];
 }
 
 // One list per node, sorted by node.
@@ -113,18 +119,11 @@ std::vector<NodeGpus> merged(std::span<const NodeGpus> lists) {
   return result;
 }
 
-// Affinity of one GPU on a node where the job holds some GPUs.
-double affinity_beside(const Hardware& hardware, const Topology& topology, std::span<const NodeGpus> held, int node,
-                       int gpu) {
+// Bandwidth of one GPU to the nearest of those that the job holds on its node.
+double bandwidth_inside(const Hardware& hardware, const Topology& topology, const NodeGpus& held, int gpu) {
   double best = 0;
-  for (const NodeGpus& one : held) {
-    if (one.node != node) {
-      best = std::max(best, topology.effective_bandwidth(hardware, node, gpu, one.node, one.gpus.front()));
-      continue;
-    }
-    for (const int other : one.gpus)
-      best = std::max(best, topology.effective_bandwidth(hardware, node, gpu, node, other));
-  }
+  for (const int other : held.gpus)
+    best = std::max(best, topology.effective_bandwidth(hardware, held.node, gpu, held.node, other));
   return best;
 }
 
@@ -146,10 +145,10 @@ std::vector<GpuAt> affinity_order(const Hardware& hardware, const Topology& topo
                                   std::span<const NodeGpus> idle, int most, AffinityTies ties) {
   const std::vector<NodeGpus> holding = merged(held);
   HeldPrefixes prefixes(hardware, topology, holding);
-  std::vector<std::int8_t> held_here(static_cast<std::size_t>(topology.nodes()), 0);
+  std::vector<const NodeGpus*> held_here(static_cast<std::size_t>(topology.nodes()), nullptr);
   std::vector<std::int8_t> beside(held_here.size(), 0);
   for (const NodeGpus& one : holding) {
-    held_here[static_cast<std::size_t>(one.node)] = 1;
+    held_here[static_cast<std::size_t>(one.node)] = &one;
     if (const int whole = topology.whole(one.node); whole != one.node) beside[static_cast<std::size_t>(whole)] = 1;
   }
 
@@ -169,13 +168,16 @@ std::vector<GpuAt> affinity_order(const Hardware& hardware, const Topology& topo
       group.fit = -std::min(group.size, static_cast<std::int32_t>(std::max(most, 0)));
     }
     group.list = static_cast<std::int32_t>(i);
-    if (!held_here[static_cast<std::size_t>(node)]) {
+    const NodeGpus* const here = held_here[static_cast<std::size_t>(node)];
+    if (here == nullptr) {
       group.affinity = prefixes.affinity(node);
       groups.push_back(group);
       continue;
     }
     for (const std::int16_t gpu : idle[i].gpus) {
-      group.affinity = affinity_beside(hardware, topology, holding, node, gpu);
+      group.inside = bandwidth_inside(hardware, topology, *here, gpu);
+      // A rail begins with the GPU's own PCIe link, so no other node is nearer, whatever all-reduces reach inside.
+      group.affinity = std::max(group.inside, nic(hardware, topology, node));
       group.gpu = gpu;
       groups.push_back(group);
     }

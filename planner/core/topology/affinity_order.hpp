@@ -1,7 +1,9 @@
 // The order in which a job takes idle GPUs (Suika §3.2.1): by falling Affinity(r), which is the
-// maximum of EffectiveBandwidth(r, r0) over the GPUs r0 that the job holds. Ties are ordered by
-// (rack, node, GPU), so that near GPUs stand together (footnote 5). Algorithm 1 looks only at
-// prefixes of this order.
+// maximum of EffectiveBandwidth(r, r0) over the GPUs r0 that the job holds. On a node where it holds
+// some, that is at least the bandwidth of a rail of the node: PCIe carries both, and the inside is
+// known from all-reduces, which are slower. Ties are ordered by the bandwidth inside such a node,
+// then other nodes by (rack, node, GPU), so that near GPUs stand together (footnote 5). Algorithm 1
+// looks only at prefixes of this order.
 #pragma once
 
 #include <climits>
@@ -39,8 +41,7 @@ enum class AffinityTies {
 // Returns the first `most` of the `idle` GPUs in a job's order. `held`: the job's GPUs; if it is
 // empty, all affinities are equal. The order of the inputs does not matter. `held` may name a node
 // several times, `idle` once. Needs Hardware::crossing <= 1. Cost: a sort of the idle nodes, plus
-// at most held nodes x idle GPUs on nodes that the job holds. On other nodes single GPUs are not
-// looked at.
+// held x idle GPUs of each node that the job holds. On other nodes single GPUs are not looked at.
 std::vector<GpuAt> affinity_order(const Hardware& hardware, const Topology& topology, std::span<const NodeGpus> held,
                                   std::span<const NodeGpus> idle, int most = INT_MAX,
                                   AffinityTies ties = AffinityTies::by_place);
