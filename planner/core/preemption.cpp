@@ -71,7 +71,7 @@ PreemptionRule judge_preemption(const PreemptionSettings& settings) {
     result.missing.push_back(
         "only espalierd takes extensions back; set PreemptType=preempt/partition_prio, and "
         "PreemptMode=CANCEL for partition " +
-        settings.partition + ", in slurm.conf");
+        settings.partition + ", in slurm.conf: `espalier doctor --fix-plan` prints the lines");
   }
   if (settings.extension_qos.empty() || result.by == PreemptionRule::By::qos) return result;
   if (!settings.qos.empty() && std::none_of(settings.qos.begin(), settings.qos.end(),

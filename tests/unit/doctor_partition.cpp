@@ -60,7 +60,7 @@ TEST_CASE("doctor: a PriorityTier that is not below the others'") {
   CHECK(says(same, "main (10)"));
   CHECK(advises(same, kSlurmConf, "PriorityTier=1", kLine));
   const Finding lowest = after("priority-tier", [](Facts&, Slurm& slurm) { slurm.partitions[0].priority_tier = 1; });
-  CHECK(advises(lowest, kSlurmConf, "PriorityTier=10", "PartitionName=main"));
+  CHECK(lowest.remedies == std::vector<Remedy>{{kSlurmConf, "PriorityTier=0", kLine}});
   const Finding apart = after("priority-tier", [](Facts&, Slurm& slurm) {
     slurm.partitions.push_back(slurm.partitions[0]);
     slurm.partitions[2].name = "debug";
@@ -68,6 +68,49 @@ TEST_CASE("doctor: a PriorityTier that is not below the others'") {
     slurm.partitions[2].nodes = {"n9"};
   });
   CHECK(apart.verdict == Verdict::ok);
+}
+
+TEST_CASE("doctor: the other partitions' tiers keep their order") {
+  const auto site = [](std::uint32_t batch, std::uint32_t debug, bool has_elastic) {
+    return after(has_elastic ? "priority-tier" : "partition", [&](Facts&, Slurm& slurm) {
+      if (!has_elastic) slurm.partitions.pop_back();
+      slurm.partitions[0].name = "batch";
+      slurm.partitions[0].priority_tier = batch;
+      slurm.partitions.push_back(slurm.partitions[0]);
+      slurm.partitions.back().name = "debug";
+      slurm.partitions.back().priority_tier = debug;
+    });
+  };
+  CHECK(site(1, 5, true).remedies == std::vector<Remedy>{{kSlurmConf, "PriorityTier=0", kLine}});
+  const Finding zero = site(0, 5, true);
+  CHECK(zero.remedies == std::vector<Remedy>{{kSlurmConf, "PriorityTier=0", kLine},
+                                             {kSlurmConf, "PriorityTier=1", "PartitionName=batch"},
+                                             {kSlurmConf, "PriorityTier=6", "PartitionName=debug"}});
+  const Finding none = site(1, 5, false);
+  REQUIRE(none.remedies.size() == 1);
+  CHECK(none.remedies[0].line.find(" PriorityTier=0 ") != std::string::npos);
+  CHECK(site(0, 5, false).remedies.size() == 3);
+}
+
+TEST_CASE("doctor: another partition that is preemptable because the cluster's PreemptMode says so") {
+  const auto site = [](auto change) {
+    return after("other-preemption", [&](Facts&, Slurm& slurm) {
+      slurm.partitions.push_back(slurm.partitions[0]);
+      slurm.partitions[0].inherits_mode = true;
+      slurm.partitions[0].preempt_mode = "CANCEL";
+      slurm.partitions[2].name = "debug";
+      slurm.partitions[2].priority_tier = 20;
+      change(slurm);
+    });
+  };
+  const Finding found = site([](Slurm&) {});
+  CHECK(found.verdict == Verdict::warning);
+  CHECK(says(found, "debug (PriorityTier 20) may preempt those of main (10)"));
+  CHECK(found.remedies == std::vector<Remedy>{{kSlurmConf, "PreemptMode=OFF", "PartitionName=main"}});
+  CHECK(site([](Slurm& s) { s.partitions[0].inherits_mode = false; }).verdict == Verdict::ok);
+  CHECK(site([](Slurm& s) { s.partitions[2].priority_tier = 10; }).verdict == Verdict::ok);
+  CHECK(site([](Slurm& s) { s.partitions[2].nodes = {"n9"}; }).verdict == Verdict::ok);
+  CHECK(site([](Slurm& s) { s.settings["PreemptType"] = "preempt/none"; }).verdict == Verdict::ok);
 }
 
 TEST_CASE("doctor: PreemptMode of the partition") {

@@ -81,6 +81,16 @@ TEST_CASE("doctor: how Slurm preempts, backfills and counts") {
     CHECK(found.verdict == Verdict::fault);
     CHECK(advises(found, kSlurmConf, "PreemptType=preempt/partition_prio"));
   }
+  const Finding by_partition = after("preempt-type", [](Facts&, Slurm& slurm) {
+    slurm.settings["PreemptType"] = "preempt/none";
+    slurm.partitions.push_back(slurm.partitions[0]);
+    slurm.partitions[2].name = "debug";
+    slurm.partitions[2].inherits_mode = true;
+  });
+  CHECK(advises(by_partition, kSlurmConf, "PreemptMode=CANCEL"));
+  CHECK(advises(by_partition, kSlurmConf, "PreemptMode=OFF", "PartitionName=debug"));
+  CHECK_FALSE(advises(by_partition, kSlurmConf, "PreemptMode=OFF", "PartitionName=main"));  // it has that already
+  CHECK_FALSE(advises(by_partition, kSlurmConf, "PreemptMode=OFF", "PartitionName=elastic"));
   Finding found = with("kill-wait", "KillWait", "120 sec");
   CHECK(found.verdict == Verdict::fault);
   CHECK(advises(found, kToml, "kill_wait_seconds = 120", "[extensions]"));

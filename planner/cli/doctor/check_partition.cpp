@@ -1,5 +1,7 @@
 // The partition that extensions are submitted to.
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "planner/cli/doctor/checks.hpp"
 #include "planner/core/hostlist.hpp"
@@ -20,16 +22,45 @@ std::string gpu_nodes(const Slurm& slurm) {
   return names.empty() || names.size() == slurm.nodes.size() ? "ALL" : fold_hosts(names);
 }
 
+bool shares_nodes(const Partition& a, const Partition& b) {
+  const std::set<std::string_view> names(b.nodes.begin(), b.nodes.end());
+  return std::any_of(a.nodes.begin(), a.nodes.end(), [&](const std::string& name) { return names.contains(name); });
+}
+
+struct LowestTier {
+  std::uint32_t tier;
+  std::vector<Remedy> raised;  // what makes room below the others
+};
+
+// A tier below those of all partitions with nodes of `elastic`; null: of all partitions. The others keep their order,
+// by which Slurm schedules and preempts: all of them are raised by one where one has tier 0, and else none.
+LowestTier below_others(const Facts& facts, const Slurm& slurm, const Partition* elastic) {
+  std::uint32_t lowest = UINT32_MAX;
+  for (const Partition& other : slurm.partitions)
+    if (other.name != facts.config.partition && (elastic == nullptr || shares_nodes(other, *elastic)))
+      lowest = std::min(lowest, other.priority_tier);
+  LowestTier result{lowest > 1 ? 1U : 0U, {}};
+  if (lowest > 0) return result;
+  for (const Partition& other : slurm.partitions)
+    if (other.name != facts.config.partition)
+      result.raised.push_back({facts.slurm_conf(), "PriorityTier=" + std::to_string(other.priority_tier + 1),
+                               "PartitionName=" + other.name});
+  return result;
+}
+
 Finding exists(const Facts& facts, const Slurm& slurm) {
   const std::string& name = facts.config.partition;
   const Partition* elastic = facts.elastic();
-  if (elastic == nullptr)
+  if (elastic == nullptr) {
+    auto [tier, remedies] = below_others(facts, slurm, nullptr);
+    const std::string line = "PartitionName=" + name + " Nodes=" + gpu_nodes(slurm) +
+                             " MaxTime=" + std::to_string(facts.config.max_lease_minutes) +
+                             " PriorityTier=" + std::to_string(tier) + " PreemptMode=CANCEL GraceTime=30";
+    remedies.insert(remedies.begin(), {facts.slurm_conf(), line, ""});
     return fault(
         "there is no partition " + name + " for extensions (extensions.partition in " + facts.config_path() + ")",
-        {{facts.slurm_conf(),
-          "PartitionName=" + name + " Nodes=" + gpu_nodes(slurm) + " MaxTime=" +
-              std::to_string(facts.config.max_lease_minutes) + " PriorityTier=1 PreemptMode=CANCEL GraceTime=30",
-          ""}});
+        remedies);
+  }
   if (!elastic->up)
     return fault("partition " + name + " is not up",
                  {in_line(facts, "State=UP"), command("scontrol update PartitionName=" + name + " State=UP")});
@@ -87,12 +118,6 @@ Finding max_time(const Facts& facts, const Slurm&, const Partition& elastic) {
 // Under preempt/qos the QOS alone decide (slurm.conf(5)).
 bool by_qos(const Slurm& slurm) { return slurm.setting("PreemptType") == "preempt/qos"; }
 
-bool shares_nodes(const Partition& a, const Partition& b) {
-  return std::any_of(a.nodes.begin(), a.nodes.end(), [&](const std::string& name) {
-    return std::find(b.nodes.begin(), b.nodes.end(), name) != b.nodes.end();
-  });
-}
-
 Finding tier(const Facts& facts, const Slurm& slurm, const Partition& elastic) {
   if (by_qos(slurm)) return ok("Slurm preempts by QOS: tiers do not matter to it");
   std::vector<const Partition*> equal;
@@ -107,12 +132,11 @@ Finding tier(const Facts& facts, const Slurm& slurm, const Partition& elastic) {
   if (equal.empty())
     return ok("its PriorityTier " + own + " is below that of the " + std::to_string(others) + " others");
   std::string names;
-  std::vector<Remedy> remedies{in_line(facts, "PriorityTier=1")};
-  for (const Partition* other : equal) {
+  for (const Partition* other : equal)
     names += (names.empty() ? "" : ", ") + other->name + " (" + std::to_string(other->priority_tier) + ")";
-    if (other->priority_tier <= 1)
-      remedies.push_back({facts.slurm_conf(), "PriorityTier=10", "PartitionName=" + other->name});
-  }
+  auto [tier, remedies] = below_others(facts, slurm, &elastic);
+  if (tier != elastic.priority_tier)
+    remedies.insert(remedies.begin(), in_line(facts, "PriorityTier=" + std::to_string(tier)));
   return fault("its PriorityTier " + own + " is not below that of " + names + ": jobs there cannot take GPUs back",
                remedies);
 }
@@ -126,6 +150,26 @@ Finding mode(const Facts& facts, const Slurm& slurm, const Partition& elastic) {
     return warning("PreemptMode is REQUEUE; extensions are not requeued, so it cancels them, too", remedies);
   if (mode == "OFF") return fault("PreemptMode is OFF: Slurm takes no extension back", remedies);
   return fault("PreemptMode is " + mode + ": a suspended extension keeps its GPUs' memory", remedies);
+}
+
+// With preempt/partition_prio the cluster's PreemptMode is that of every partition without its own.
+Finding inherited_mode(const Facts& facts, const Slurm& slurm) {
+  if (slurm.setting("PreemptType") != "preempt/partition_prio") return ok("Slurm does not preempt by partition");
+  std::string found;
+  std::vector<Remedy> remedies;
+  for (const Partition& lower : slurm.partitions) {
+    if (lower.name == facts.config.partition || !lower.inherits_mode || lower.preempt_mode == "OFF") continue;
+    const auto higher = std::find_if(slurm.partitions.begin(), slurm.partitions.end(), [&](const Partition& other) {
+      return other.priority_tier > lower.priority_tier && shares_nodes(other, lower);
+    });
+    if (higher == slurm.partitions.end()) continue;
+    found += (found.empty() ? "" : "; ") + ("jobs of partition " + higher->name) + " (PriorityTier " +
+             std::to_string(higher->priority_tier) + ") may preempt those of " + lower.name + " (" +
+             std::to_string(lower.priority_tier) + "), which has the cluster's PreemptMode " + lower.preempt_mode;
+    remedies.push_back({facts.slurm_conf(), "PreemptMode=OFF", "PartitionName=" + lower.name});
+  }
+  if (found.empty()) return ok("no other partition is preemptable only because the cluster's PreemptMode says so");
+  return warning(found + ": if the site does not want that, it needs PreemptMode=OFF", remedies);
 }
 
 Finding grace(const Facts& facts, const Slurm& slurm, const Partition& elastic) {
@@ -149,9 +193,13 @@ Finding grace(const Facts& facts, const Slurm& slurm, const Partition& elastic) 
 
 std::span<const Check> partition_checks() {
   static const Check table[] = {
-      {"partition", Audience::everyone, exists},        {"partition-nodes", Audience::administrator, coverage},
-      {"partition-access", Audience::everyone, access}, {"partition-time", Audience::administrator, max_time},
-      {"priority-tier", Audience::administrator, tier}, {"preempt-mode", Audience::administrator, mode},
+      {"partition", Audience::everyone, exists},
+      {"partition-nodes", Audience::administrator, coverage},
+      {"partition-access", Audience::everyone, access},
+      {"partition-time", Audience::administrator, max_time},
+      {"priority-tier", Audience::administrator, tier},
+      {"preempt-mode", Audience::administrator, mode},
+      {"other-preemption", Audience::administrator, inherited_mode},
       {"grace-time", Audience::administrator, grace},
   };
   return table;

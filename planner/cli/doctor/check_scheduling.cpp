@@ -11,6 +11,17 @@ constexpr int kGoodBackfillSeconds = 10, kSlurmsBackfillSeconds = 30;
 
 std::string added(const std::string& list, const std::string& word) { return list.empty() ? word : list + "," + word; }
 
+// The cluster's PreemptMode is that of each partition without its own. None of them was preemptable before, and none is
+// to become so.
+std::vector<Remedy> preempt_by_partition(const Facts& facts, const Slurm& slurm) {
+  std::vector<Remedy> remedies{{facts.slurm_conf(), "PreemptType=preempt/partition_prio", ""},
+                               {facts.slurm_conf(), "PreemptMode=CANCEL", ""}};
+  for (const Partition& other : slurm.partitions)
+    if (other.name != facts.config.partition && (other.inherits_mode || other.preempt_mode != "OFF"))
+      remedies.push_back({facts.slurm_conf(), "PreemptMode=OFF", "PartitionName=" + other.name});
+  return remedies;
+}
+
 Finding preempt_type(const Facts& facts, const Slurm& slurm) {
   PreemptionSettings site;
   site.type = slurm.setting("PreemptType");
@@ -20,8 +31,6 @@ Finding preempt_type(const Facts& facts, const Slurm& slurm) {
   site.extension_qos = facts.config.extension_qos;
   site.qos = slurm.qos;
   const PreemptionRule rule = judge_preemption(site);
-  const std::vector<Remedy> by_partition{{facts.slurm_conf(), "PreemptType=preempt/partition_prio", ""},
-                                         {facts.slurm_conf(), "PreemptMode=CANCEL", ""}};
   if (rule.by == PreemptionRule::By::qos) {
     if (rule.lends) return ok(rule.found);
     std::vector<Remedy> remedies;
@@ -41,7 +50,7 @@ Finding preempt_type(const Facts& facts, const Slurm& slurm) {
   if (site.type == "preempt/partition_prio") return ok("PreemptType is " + site.type);
   return fault("PreemptType is " + (site.type.empty() ? "preempt/none" : site.type) +
                    ": Slurm takes no extension back, and other jobs wait for espalierd",
-               by_partition);
+               preempt_by_partition(facts, slurm));
 }
 
 bool lists(const std::string& names, const std::string& name) {

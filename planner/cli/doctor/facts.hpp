@@ -44,6 +44,7 @@ struct Partition {
   std::uint32_t grace_seconds = 0;
   std::uint32_t max_minutes = 0;  // 0: no limit
   std::string deny_qos = {};
+  bool inherits_mode = false;  // preempt_mode is the cluster's
 };
 
 struct Node {

@@ -24,7 +24,7 @@ namespace espalier::cli::doctor {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Partition, name, up, root_only, needs_reservation, nodes, allow_accounts,
                                    allow_groups, allow_qos, qos, preempt_mode, priority_tier, grace_seconds,
-                                   max_minutes, deny_qos)
+                                   max_minutes, deny_qos, inherits_mode)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Node, name, hostname, address, version, gpus, usable, boot, start)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slurm, settings, cgroup, slurm_user, library, partitions, nodes, qos, asked,
                                    answered, controller_clock)
@@ -83,7 +83,8 @@ Partition partition_of(const partition_info_t& from, std::uint16_t cluster_mode)
   partition.allow_qos = restriction(from.allow_qos);
   partition.deny_qos = text(from.deny_qos);
   partition.qos = text(from.qos_char);
-  partition.preempt_mode = mode_text(from.preempt_mode == NO_VAL16 ? cluster_mode : from.preempt_mode);
+  partition.inherits_mode = from.preempt_mode == NO_VAL16;
+  partition.preempt_mode = mode_text(partition.inherits_mode ? cluster_mode : from.preempt_mode);
   partition.priority_tier = from.priority_tier;
   partition.grace_seconds = from.grace_time;
   partition.max_minutes = from.max_time == INFINITE || from.max_time == NO_VAL ? 0 : from.max_time;
