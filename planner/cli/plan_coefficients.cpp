@@ -5,6 +5,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/model/iteration_profile.hpp"
 #include "planner/core/model/own_lists.hpp"
+#include "planner/core/model/roofline.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/virtual_job.hpp"
 
@@ -28,10 +29,11 @@ JobCoefficients sizes_of(const PlanJob& job, const Site& site) {
 void compute_at_utilization(const PlanJob& job, const Site& site, PlanCoefficients& result) {
   // Adam reads parameters, gradients and both moments. It writes parameters and both moments.
   const double traffic = 2 * result.job.param_optim_bytes + result.job.param_bytes;
+  const bool by_bandwidth = bandwidths_known(site.hardware);
   for (std::size_t t = 0; t < site.hardware.types.size(); ++t) {
     const GpuType& type = site.hardware.types[t];
     result.job.gpu[t].comp = layer_flops(job.shape) / (type.tflops * 1e9 * job.utilization);
-    result.job.gpu[t].optim = type.memory_bandwidth > 0 ? traffic / type.memory_bandwidth : 0;
+    result.job.gpu[t].optim = by_bandwidth ? traffic / type.memory_bandwidth : 0;
   }
   result.assumed.push_back("no step was measured: computation reaches " + number("%.3g", 100 * job.utilization) +
                            "% of a GPU's BF16 peak");

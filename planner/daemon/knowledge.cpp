@@ -164,6 +164,8 @@ std::optional<JobCoefficients> stored_coefficients(const Json& stored, const Har
       if (!reference && known["gpu"].contains(type.name) && !known["gpu"][type.name].value("assumed_comp", true))
         reference = &type;
     if (!reference) return std::nullopt;
+    const bool by_bandwidth = bandwidths_known(hardware);
+    const double traffic = compared_traffic(hardware, known.value("traffic_per_flop", 0.0));
     const Json told = known["gpu"][reference->name];
     for (const GpuType& type : hardware.types) {
       const bool there = known["gpu"].contains(type.name);
@@ -175,12 +177,11 @@ std::optional<JobCoefficients> stored_coefficients(const Json& stored, const Har
       }
       if (!same) scaled["assumed_overlap"] = true;
       // What was assumed then may follow from other figures of the types today.
-      const double faster = times_as_fast(type, *reference, known.value("traffic_per_flop", 0.0));
-      const bool bandwidths = type.memory_bandwidth > 0 && reference->memory_bandwidth > 0;
+      const double faster = times_as_fast(type, *reference, traffic);
       if (scaled.at("assumed_comp").get<bool>()) scaled["comp"] = told.at("comp").get<double>() / faster;
       if (scaled.at("assumed_optim").get<bool>() && !told.at("assumed_optim").get<bool>())
         scaled["optim"] = told.at("optim").get<double>() /
-                          (bandwidths ? type.memory_bandwidth / reference->memory_bandwidth : faster);
+                          (by_bandwidth ? type.memory_bandwidth / reference->memory_bandwidth : faster);
     }
     return coefficients_from(known, hardware);
   } catch (const std::exception&) {  // of another version of this program

@@ -66,9 +66,10 @@ JobCoefficients assumed_coefficients(const ModelShape& shape, const Assumed& ass
   JobCoefficients coefficients =
       sheet_coefficients(shape, {{2, 2, 12, 2}, false, assumed.recompute, assumed.zero1}, hardware);
   const GpuType& first = hardware.types.front();
+  const double traffic = compared_traffic(hardware, coefficients.traffic_per_flop);
   for (std::size_t t = 0; t < hardware.types.size(); ++t)
     coefficients.gpu[t].comp = layer_flops(shape) / (first.tflops * 1e9 * assumed.utilization) /
-                               times_as_fast(hardware.types[t], first, coefficients.traffic_per_flop);
+                               times_as_fast(hardware.types[t], first, traffic);
   coefficients.tp_degrees.clear();
   for (const int tp : {1, 2, 4, 8})
     if (shape.heads % tp == 0) coefficients.tp_degrees.push_back(tp);

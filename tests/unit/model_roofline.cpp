@@ -12,6 +12,7 @@
 
 #include "planner/core/model/model_sizes.hpp"
 #include "planner/core/model/sheet_coefficients.hpp"
+#include "planner/core/model/unseen_types.hpp"
 #include "planner/core/topology/gpu_specs.hpp"
 
 namespace {
@@ -39,6 +40,34 @@ TEST_CASE("of two types the one with more bandwidth gains where the traffic is l
   CHECK(times_as_fast(fast, slow, 0.1) < times_as_fast(fast, slow, 0.01));
   CHECK(times_as_fast(fast, slow, 1e6) == doctest::Approx(1.5));
   CHECK(times_as_fast(type(200, 0), slow, 0.1) == doctest::Approx(2));  // a bandwidth is unknown
+}
+
+TEST_CASE("all types are compared by TFLOPS alone where the bandwidth of one is unknown") {
+  const ModelShape shape{"gpt2", 24, 1024, 16, 1024, 50257, 8, 1};
+  Hardware hardware;
+  hardware.types = {type(312, 1555), type(2500, 0), type(989.5, 3350)};
+  CHECK_FALSE(bandwidths_known(hardware));
+  const JobCoefficients sheet = sheet_coefficients(shape, {}, hardware);
+  REQUIRE(sheet.traffic_per_flop > 0);
+  const auto check = [](const JobCoefficients& found) {
+    CHECK(found.gpu[0].comp / found.gpu[1].comp == doctest::Approx(2500.0 / 312));
+    CHECK(found.gpu[0].comp / found.gpu[2].comp == doctest::Approx(989.5 / 312));
+  };
+  check(sheet);
+  for (const GpuCoefficients& gpu : sheet.gpu) CHECK(gpu.optim == 0);
+  JobCoefficients measured = sheet;
+  measured.gpu[0].assumed_comp = measured.gpu[0].assumed_optim = false;
+  measured.gpu[0].optim = 6;
+  std::vector<std::string> remarks;
+  scale_to_unseen_types(measured, hardware, remarks);
+  check(measured);
+  CHECK(measured.gpu[2].optim == doctest::Approx(6 * 312 / 989.5));
+
+  hardware.types[1].memory_bandwidth = 8000e6;
+  CHECK(bandwidths_known(hardware));
+  const JobCoefficients known = sheet_coefficients(shape, {}, hardware);
+  CHECK(known.gpu[0].comp / known.gpu[1].comp < 7);
+  CHECK(known.gpu[1].optim > 0);
 }
 
 TEST_CASE("wide layers and short sequences have less traffic for each FLOP") {

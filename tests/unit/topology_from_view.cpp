@@ -158,4 +158,17 @@ TEST_SUITE("topology") {
     CHECK(hardware.v0 == 2e6);
     CHECK(hardware.v_sat == 64e6);
   }
+
+  TEST_CASE("an unknown type of which a site gives TFLOPS alone has no bandwidth of another type") {
+    ClusterView view;
+    view.nodes = {node("n1", "a100", 8), node("n2", "cerebro", 8), node("n3", "h100", 8)};
+    HardwareOverrides site;
+    site.gpus["cerebro"] = {2500, 288, 0};
+    site.gpus["h100"].tflops = 800;  // its data sheet's bandwidth stays
+    const SiteView result = site_from_view(view, {}, site);
+    CHECK(result.site.hardware.types ==
+          std::vector<GpuType>{{"a100", 312, 40e9, 1555e6}, {"cerebro", 2500, 288e9, 0}, {"h100", 800, 80e9, 3350e6}});
+    REQUIRE(result.notes.size() == 1);
+    CHECK(result.notes[0].find("give memory_bandwidth_gb_s in [gpu.NAME]") != std::string::npos);
+  }
 }

@@ -10,9 +10,9 @@ namespace espalier {
 
 struct GpuType {
   std::string name;            // Slurm's GRES type, e.g. "h100"
-  double tflops = 1;           // only ratios between types matter
+  double tflops = 1;           // dense BF16
   double memory_bytes = 80e9;  // capacity
-  // bytes/ms; only ratios matter. 0: unknown; optimizer times then scale with tflops.
+  // bytes/ms. 0: unknown; all types of the cluster then scale with tflops alone (roofline.hpp).
   double memory_bandwidth = 0;
   bool operator==(const GpuType&) const = default;
 };

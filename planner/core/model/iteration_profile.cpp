@@ -43,7 +43,8 @@ class IterationInversion {
 
  private:
   double speed(std::size_t type) const {
-    return times_as_fast(hardware_.types[type], hardware_.types.front(), job_.traffic_per_flop);
+    return times_as_fast(hardware_.types[type], hardware_.types.front(),
+                         compared_traffic(hardware_, job_.traffic_per_flop));
   }
 
   void set_computation(double at_unit_speed) {
@@ -61,12 +62,11 @@ class IterationInversion {
   }
 
   void optimizer() {
-    const bool bandwidths_known = std::all_of(hardware_.types.begin(), hardware_.types.end(),
-                                              [](const GpuType& type) { return type.memory_bandwidth > 0; });
+    const bool by_bandwidth = bandwidths_known(hardware_);
     // Adam reads parameters, gradients and both moments. It writes parameters and both moments.
     const double traffic = 2 * job_.param_optim_bytes + job_.param_bytes;
     for (std::size_t t = 0; t < job_.gpu.size(); ++t)
-      job_.gpu[t].optim = bandwidths_known          ? traffic / hardware_.types[t].memory_bandwidth
+      job_.gpu[t].optim = by_bandwidth              ? traffic / hardware_.types[t].memory_bandwidth
                           : measured_.optimizer > 0 ? 1 / speed(t)
                                                     : 0;
     if (measured_.optimizer <= 0) return;

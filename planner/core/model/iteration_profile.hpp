@@ -25,7 +25,7 @@ struct IterationTimes {
 //   iteration         determines k_overlap if the gradients have less time left than they need. If
 //                     more time is left than the model explains, the timer missed computation
 //                     (launched, not waited for), and k_comp is determined again.
-// Types scale as in A.4.2: computation by tflops, the optimizer by memory bandwidth if all
+// Types scale by roofline.hpp, the optimizer by memory bandwidth; both by tflops alone unless all
 // bandwidths are known. Values without a measurement stay marked as assumed. So do all values of
 // types that the plan does not use. Throws Error when `measured.iteration` is not positive.
 JobCoefficients calibrate_iteration(const Hardware& hardware, JobCoefficients sizes, const PlacedPlan& plan,

@@ -15,6 +15,8 @@ void scale_to_unseen_types(JobCoefficients& job, const Hardware& hardware, std::
   const int comp = reference(&GpuCoefficients::assumed_comp);
   const int optim = reference(&GpuCoefficients::assumed_optim);
   const int overlap = reference(&GpuCoefficients::assumed_overlap);
+  const bool by_bandwidth = bandwidths_known(hardware);
+  const double traffic = compared_traffic(hardware, job.traffic_per_flop);
   if (optim < 0) remarks.push_back("the optimizer was not timed: it is taken to cost nothing");
   for (std::size_t type = 0; type < job.gpu.size(); ++type) {
     GpuCoefficients& gpu = job.gpu[type];
@@ -22,16 +24,15 @@ void scale_to_unseen_types(JobCoefficients& job, const Hardware& hardware, std::
       return times_as_fast(hardware.types[type], hardware.types[static_cast<std::size_t>(than)], traffic_per_flop);
     };
     if (gpu.assumed_comp) {
-      gpu.comp = job.gpu[static_cast<std::size_t>(comp)].comp / faster(comp, job.traffic_per_flop);
+      gpu.comp = job.gpu[static_cast<std::size_t>(comp)].comp / faster(comp, traffic);
       gpu.backward = job.gpu[static_cast<std::size_t>(comp)].backward;
     }
     if (gpu.assumed_optim && optim >= 0) {
       const GpuType& here = hardware.types[type];
       const GpuType& there = hardware.types[static_cast<std::size_t>(optim)];
       // Memory bandwidth bounds the optimizer. If a bandwidth is unknown, TFLOPS stand in for it.
-      const bool known = here.memory_bandwidth > 0 && there.memory_bandwidth > 0;
       gpu.optim = job.gpu[static_cast<std::size_t>(optim)].optim /
-                  (known ? here.memory_bandwidth / there.memory_bandwidth : faster(optim, 0));
+                  (by_bandwidth ? here.memory_bandwidth / there.memory_bandwidth : faster(optim, 0));
     }
     if (gpu.assumed_overlap && overlap >= 0) gpu.overlap = job.gpu[static_cast<std::size_t>(overlap)].overlap;
   }

@@ -63,8 +63,13 @@ class Builder {
     if (given.tflops > 0) named.type.tflops = given.tflops;
     if (given.memory_gb > 0) named.type.memory_bytes = given.memory_gb * 1e9;
     if (given.memory_bandwidth_gb_s > 0) named.type.memory_bandwidth = given.memory_bandwidth_gb_s * kGigabytePerSecond;
+    else if (!spec && given.tflops > 0) named.type.memory_bandwidth = 0;  // an A100's would not go with these TFLOPS
     if (!spec && (given.tflops <= 0 || given.memory_gb <= 0))
       result_.notes.push_back("GPU type \"" + name + "\": not known, taken for an A100 of 40 GB; give [gpu.NAME]");
+    if (named.type.memory_bandwidth <= 0)
+      result_.notes.push_back("GPU type \"" + name +
+                              "\": memory bandwidth not known, so all types are compared by TFLOPS alone; give "
+                              "memory_bandwidth_gb_s in [gpu.NAME]");
     types_.push_back(std::move(named));
     return static_cast<int>(types_.size()) - 1;
   }
