@@ -221,7 +221,7 @@ void Planner::review(const SlurmSnapshot& slurm) {
   apart([&] { note_standstill(slurm); });
   apart([&] { submissions_.look(slurm, settings_.partition); });
   kill_strays(slurm);
-  apart([&] { keep_limit(slurm); });
+  apart([&] { keep_limit(); });
   apart([&] { close_overdue(slurm.time); });
   apart([&] { withdraw_bases(slurm); });
   releases_.look(slurm);

@@ -197,8 +197,10 @@ class Planner {
   // `live` without the extensions `leaving` (sorted), with a plan on the GPUs that are left. Needs last_. Throws Error
   // where no plan fits.
   Decision shrunk(const LiveJob& live, const std::vector<JobId>& leaving, Trigger trigger) const;
-  // Asks for what jobs hold beyond extensions.max_gpus. What is not given back in give_back_seconds() is ended.
-  void keep_limit(const SlurmSnapshot& slurm);
+  // Asks for what jobs hold beyond extensions.max_gpus, some of them now and the others a moment later. What is not
+  // given back in give_back_seconds() is ended.
+  void keep_limit();
+  void ask_back_beyond_limit();
   double give_back_seconds() const;
   std::vector<Lease> leases_now(const SlurmSnapshot& slurm);
   void prolong(const std::vector<Renewal>& renewals);
@@ -337,9 +339,13 @@ class Planner {
   std::shared_ptr<const PlannerSettings> settings_now_;  // a copy of settings_ that views share
   std::shared_ptr<const PlannerView> view_;              // null: what it would tell has changed
   double view_at_ = 0, view_cost_ = 0;
-  int cluster_gpus_ = 0;                // the most that a snapshot has shown
+  int cluster_gpus_ = 0;  // the most that a snapshot has shown
+  // Of strays_.beyond_limit(): how many jobs had no turn yet since the last look, and the last one that had. The next
+  // look begins behind that one.
+  std::size_t beyond_left_ = 0;
+  JobId beyond_seen_ = 0;
   std::optional<std::string> trouble_;  // why Slurm does not answer; empty: it does
-  wire::Watch poll_, soon_, again_soon_, look_again_, paced_, admitting_, scales_, more_starts_;
+  wire::Watch poll_, soon_, again_soon_, look_again_, paced_, admitting_, scales_, more_starts_, more_beyond_;
   // Lets callbacks see whether the planner still exists when an answer comes.
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
   wire::SideThread deciding_thread_;  // goes first: a decision that is being made is waited for

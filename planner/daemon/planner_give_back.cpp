@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/planning_basis.hpp"
@@ -16,6 +17,9 @@ namespace {
 
 // Seconds until a plan on fewer GPUs is looked for again where there was none.
 constexpr double kNoPlanRests = 30;
+// Seconds of the loop that such plans take before it answers others again, and how long it does.
+constexpr double kPlanning = 0.05;
+constexpr std::chrono::milliseconds kPause{10};
 
 std::vector<GpuId> gpus_without(const ElasticJob& job, const std::vector<JobId>& leaving) {
   std::vector<GpuId> kept;
@@ -86,19 +90,44 @@ double Planner::give_back_seconds() const {
 }
 
 // The site may have lowered the limit while the extensions train.
-void Planner::keep_limit(const SlurmSnapshot& slurm) {
-  for (const auto& [id, leaving] : strays_.beyond_limit()) {
-    LiveJob& live = jobs_.at(id);
-    if (live.no_smaller_before > slurm.time || (live.failed_to_shrink && live.not_before > slurm.time)) continue;
+void Planner::keep_limit() {
+  beyond_left_ = strays_.beyond_limit().size();
+  ask_back_beyond_limit();
+}
+
+// Hundreds of jobs may be beyond the limit when it is lowered, and each needs a plan.
+void Planner::ask_back_beyond_limit() {
+  const auto& beyond = strays_.beyond_limit();
+  const double until = clock_seconds() + kPlanning, now = last_->time;
+  beyond_left_ = std::min(beyond_left_, beyond.size());
+  for (auto next = beyond.upper_bound(beyond_seen_); beyond_left_ > 0; --beyond_left_, ++next) {
+    if (next == beyond.end()) next = beyond.begin();
+    if (clock_seconds() >= until) {  // the others' turn comes when the loop has answered everybody else
+      more_beyond_ = loop_.after(kPause, [this] {
+        try {
+          ask_back_beyond_limit();
+        } catch (const std::exception& error) {  // the store cannot be written
+          spdlog::error("{}", error.what());
+        }
+      });
+      return;
+    }
+    beyond_seen_ = next->first;
+    const auto found = jobs_.find(next->first);
+    if (found == jobs_.end()) continue;
+    LiveJob& live = found->second;
+    // Since the look it may have gone, or been asked for something else.
+    if (!live.link || live.open || live.job.phase != JobPhase::running) continue;
+    if (live.no_smaller_before > now || (live.failed_to_shrink && live.not_before > now)) continue;
     try {
       DecisionRecord record;
-      record.decision = shrunk(live, leaving, Trigger::timer);
+      record.decision = shrunk(live, next->second, Trigger::timer);
       record.decision.reason = "its GPUs are more than extensions.max_gpus (" + std::to_string(settings_.max_gpus) +
                                ") allows: the youngest extensions are given back";
       record.moments["decided"] = record.decision.time;
       propose(live, std::move(record));
     } catch (const Error& error) {
-      live.no_smaller_before = slurm.time + kNoPlanRests;
+      live.no_smaller_before = now + kNoPlanRests;
       log_.line(live.job.uid, spdlog::level::warn,
                 "{}; its extensions beyond extensions.max_gpus are ended {} s after they were first found",
                 error.what(), give_back_seconds());

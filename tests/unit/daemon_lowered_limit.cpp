@@ -59,6 +59,51 @@ TEST_CASE("a job that holds more than the site allows now gives the youngest ext
   CHECK(link->got<wire::Propose>()->decision.release == std::vector<JobId>{21});
 }
 
+TEST_CASE("hundreds of jobs beyond a lowered limit are all asked, and the loop answers others in between") {
+  Daemon daemon;
+  constexpr int kJobs = 150;
+  std::vector<ElasticJob> jobs;
+  for (int n = 0; n < kJobs; ++n) {
+    const std::string own = "a" + std::to_string(n), lent = "b" + std::to_string(n);
+    ElasticJob one = job(100 + n, own, {0, 1, 2, 3}, 64);
+    extend(one, 1000 + n, lent, {0, 1, 2, 3});
+    jobs.push_back(std::move(one));
+  }
+  daemon.slurm_says([&](SlurmSnapshot& slurm) {
+    for (const ElasticJob& one : jobs) {
+      const Holding &own = one.anchor.front(), &lent = one.extensions.front();
+      slurm.cluster.nodes.push_back(node(own.node, 4));
+      slurm.cluster.nodes.push_back(node(lent.node, 4));
+      run_job(slurm, slurm_job(one.id, 1000, {{one.id, own.node, own.gpus}}));
+      run_job(slurm, slurm_job(lent.job, 1000, {{lent.job, lent.node, lent.gpus}},
+                               "espalier:ext:" + std::to_string(one.id) + ":ab"));
+    }
+    std::sort(slurm.cluster.nodes.begin(), slurm.cluster.nodes.end(),
+              [](const NodeView& a, const NodeView& b) { return a.name < b.name; });
+  });
+  std::vector<std::shared_ptr<TestLink>> links;
+  for (const ElasticJob& one : jobs) links.push_back(launcher_of(daemon, one));
+  const auto asked = [&] {
+    return std::count_if(links.begin(), links.end(),
+                         [](const auto& link) { return link->template got<wire::Propose>().has_value(); });
+  };
+  const auto registered = [&] {
+    return std::all_of(links.begin(), links.end(),
+                       [](const auto& link) { return link->template got<wire::Registered>().has_value(); });
+  };
+  for (int tries = 0; tries < 20 && !registered(); ++tries) daemon.pass(200);
+  REQUIRE(registered());
+  REQUIRE(asked() == 0);
+  lower_limit(daemon, 4);
+  int between = 0;
+  const auto ticks =
+      daemon.loop.every(std::chrono::milliseconds(5), [&] { between += asked() > 0 && asked() < kJobs; });
+  for (int tries = 0; tries < 60 && asked() < kJobs; ++tries) daemon.pass(500);
+  CHECK(asked() == kJobs);
+  CHECK(between > 0);
+  CHECK(daemon.killed().empty());
+}
+
 TEST_CASE("a job keeps its own GPUs, whatever the site allows, and gives all extensions back") {
   Daemon daemon;
   daemon.slurm_says([](SlurmSnapshot& slurm) { lend(slurm); });
