@@ -64,8 +64,7 @@ void Launcher::settle() {
   if (now == ending) return;
   answers_.movable.tell_keepers();
   set_deadline();
-  training_.steps.watch(now == running || now == acquiring || now == starting || now == ready,
-                        training_.program.total_steps());
+  training_.steps.watch(trains(now), training_.program.total_steps());
   holding_.reports->status();
 }
 

@@ -45,6 +45,7 @@ class Launcher {
   Recovery::Callbacks of_recovery();
   MovableTraining::Callbacks of_movable();
   ListSearch::Callbacks of_list_search();
+  LastCheckpoint::Callbacks of_last_checkpoint();
 
   void settle();
   void set_deadline();

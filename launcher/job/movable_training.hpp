@@ -1,6 +1,7 @@
 // What a movable job does beside other jobs. Training starts on a base that Slurm grants, or on a smaller one before
 // that, or goes on where an earlier launcher left it; it goes over to a second base; and keepers are told what a later
-// launcher needs to go on. For a job that is not movable nothing of this happens. Runs on the loop.
+// launcher needs to go on. For a job that is not movable nothing of this happens, but that a checkpoint is asked
+// for before the end. Runs on the loop.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +60,7 @@ class MovableTraining {
   // A base before the present one whose GPUs the plan still uses; 0: none.
   JobId base_to_leave() const;
   // Slurm ends the base. Nothing but a checkpoint outlives it, so one is written, again after each change of
-  // generation.
+  // generation. Also for an anchored job, which is its own base. 0: it does not end after all.
   void base_ends(JobId base);
   void save_before_base_ends();
 

@@ -62,6 +62,7 @@ AnswerRooms::AnswerRooms(Ground& ground, HoldingRooms& holding, TrainingRooms& t
       movable({ground.context, holding.bases, holding.keepers, holding.extensions, holding.rank_servers,
                training.program, training.generations, training.reach, holding.gpus, training.generation_zero},
               std::move(callbacks.movable)),
+      last_checkpoint(ground.context, std::move(callbacks.last_checkpoint)),
       losses({machine, training.generations, training.earlier, training.generation_zero, training.hand_off, recovery,
               ending, lists}),
       faulty_gpus(holding.extensions, holding.bases, recovery),

@@ -15,6 +15,7 @@
 #include "launcher/job/generation_zero.hpp"
 #include "launcher/job/hand_off.hpp"
 #include "launcher/job/held_gpus.hpp"
+#include "launcher/job/last_checkpoint.hpp"
 #include "launcher/job/list_search.hpp"
 #include "launcher/job/losses.hpp"
 #include "launcher/job/movable_training.hpp"
@@ -90,6 +91,7 @@ struct AnswerRooms {
     Ending::Callbacks ending;
     ListSearch::Callbacks lists;
     MovableTraining::Callbacks movable;
+    LastCheckpoint::Callbacks last_checkpoint;
   };
   AnswerRooms(Ground& ground, HoldingRooms& holding, TrainingRooms& training, Machine& machine, PhaseDeadline& deadline,
               Callbacks callbacks);
@@ -99,6 +101,7 @@ struct AnswerRooms {
   Ending ending;
   ListSearch lists;
   MovableTraining movable;
+  LastCheckpoint last_checkpoint;
   Losses losses;
   FaultyGpus faulty_gpus;
   Actions actions;

@@ -120,6 +120,11 @@ const Row* transition(JobPhase state, Event event) {
   return nullptr;
 }
 
+bool trains(JobPhase state) {
+  using enum JobPhase;
+  return state == running || state == acquiring || state == starting || state == ready;
+}
+
 std::string to_string(Event event) {
   static constexpr std::array names{
       "world_ready",     "wide_lost",      "taken_over",      "propose_acquire", "propose_direct", "propose_in_place",

@@ -73,6 +73,9 @@ std::span<const Row> transition_table();
 // The row for (state, event). Null: the event means nothing in this state and is ignored.
 const Row* transition(JobPhase state, Event event);
 
+// Whether a generation does its steps in this state, beside whatever else happens.
+bool trains(JobPhase state);
+
 std::string to_string(Event event);
 std::string to_string(Action action);
 

@@ -42,15 +42,17 @@ HandOff::Callbacks of_hand_off(HoldingRooms& holding, AnswerRooms& answers) {
   return on;
 }
 
-JobSignals::Callbacks of_signals(HoldingRooms& holding, TrainingRooms& training, Machine& machine) {
+JobSignals::Callbacks of_signals(HoldingRooms& holding, TrainingRooms& training, AnswerRooms& answers,
+                                 Machine& machine) {
   JobSignals::Callbacks on;
   on.pass_on = [&training](int number) {
     if (const World* const current = training.generations.current(); current != nullptr) current->signal(number);
   };
   on.terminate = [&machine](const std::string& name) { machine.raise(Event::terminate, name); };
-  on.beat = [&holding, &training] {
+  on.beat = [&holding, &training, &answers] {
     holding.keepers.beat();
     training.generations.beat();
+    answers.last_checkpoint.look(wire::unix_seconds());
   };
   return on;
 }
@@ -117,8 +119,9 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
                  of_generation_zero(),
                  of_hand_off(holding_, answers_)}),
       answers_(ground_, holding_, training_, machine_, deadline_,
-               {of_notices(), of_recovery(), of_ending(ground_, holding_), of_list_search(), of_movable()}),
-      signals_(ground_.loop, of_signals(holding_, training_, machine_)) {
+               {of_notices(), of_recovery(), of_ending(ground_, holding_), of_list_search(), of_movable(),
+                of_last_checkpoint()}),
+      signals_(ground_.loop, of_signals(holding_, training_, answers_, machine_)) {
   // Steps of a job share its GPUs, its name at the planner, and what Slurm lends it.
   ground_.directory.claim_job(ground_.context.restarts);
   holding_.reports = std::make_unique<Reports>(

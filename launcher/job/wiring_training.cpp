@@ -1,5 +1,6 @@
 // Which room of the launcher hears of what: the rooms of the training.
 #include "launcher/job/launcher.hpp"
+#include "planner/core/error.hpp"
 #include "planner/core/schedule/job_site.hpp"
 #include "planner/wire/clock.hpp"
 
@@ -109,6 +110,26 @@ ListSearch::Callbacks Launcher::of_list_search() {
   on.propose = [this](const Decision& decision, const std::optional<Lists>& lists) {
     training_.hand_off.begin(decision, lists);
     machine_.raise(Event::propose_in_place);
+  };
+  return on;
+}
+
+LastCheckpoint::Callbacks Launcher::of_last_checkpoint() {
+  LastCheckpoint::Callbacks on;
+  on.trains = [this] { return training_.program.speaks_protocol() && trains(phase()); };
+  on.step_seconds = [this] { return training_.steps.longest(); };
+  on.between_seconds = [this] { return training_.steps.between_seconds(); };
+  on.ends = [this](bool soon) { answers_.movable.base_ends(soon ? ground_.context.base : 0); };
+  on.ask = [this] {
+    ground_.slurm.post([this, id = ground_.context.job]() -> std::function<void()> {
+      std::optional<SlurmJob> job;
+      try {
+        job = load_job(id);
+      } catch (const Error&) {  // slurmctld is away: it is asked again
+      }
+      if (!job || job->state != SlurmJob::State::running) return {};
+      return [this, job] { answers_.last_checkpoint.seen(job->ends, job->limit_minutes); };
+    });
   };
   return on;
 }

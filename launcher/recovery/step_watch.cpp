@@ -15,7 +15,11 @@ StepWatch::StepWatch(wire::Loop& loop, double hang_seconds, std::function<void(c
     : loop_(loop), hang_seconds_(hang_seconds), after_last_seconds_(after_last_seconds), hangs_(std::move(hangs)) {}
 
 void StepWatch::stepped(const wire::Step& step) {
-  worked_at_ = progress_at_ = wire::steady_now();
+  const Time now = wire::steady_now();
+  if (seconds_ != 0)  // it is not the first step of a generation
+    between_seconds_ =
+        std::max(between_seconds_, std::chrono::duration<double>(now - stepped_at_).count() - step.seconds);
+  worked_at_ = progress_at_ = stepped_at_ = now;
   step_ = step.step;
   last_seconds_ = step.seconds;
   // A moving average that forgets the first, slower steps of a generation quickly.

@@ -39,6 +39,8 @@ class StepWatch {
   Time last_work_at() const { return worked_at_; }
   double seconds() const { return seconds_; }  // of a step of the running generation, smoothed; 0: not known yet
   double longest() const;                      // that a step may be expected to take
+  // The longest time between two steps of one generation, e.g. for a checkpoint that is written at a boundary.
+  double between_seconds() const { return between_seconds_; }
 
  private:
   void check();
@@ -51,7 +53,8 @@ class StepWatch {
   std::int64_t step_ = 0, total_steps_ = 0;
   double seconds_ = 0;
   double last_seconds_ = 0;  // of any generation
-  Time worked_at_{}, progress_at_{}, check_at_{};
+  double between_seconds_ = 0;
+  Time stepped_at_{}, worked_at_{}, progress_at_{}, check_at_{};
   wire::Watch watch_;
 };
 

@@ -172,6 +172,7 @@ void complete(JobContext& context) {
   context.partition = job->partition;
   context.qos = job->qos;
   context.ends = job->ends;
+  context.limit_minutes = job->limit_minutes;
   context.restarts = job->restarts;
   context.may_be_requeued = job->may_be_requeued;
   if (context.movable) check_own_limit(context, job->limit_minutes);

@@ -45,6 +45,7 @@ struct JobContext {
   long base_minutes = 0;         // that the bases of a movable job may run together; 0: as long as the job
   long base_most_minutes = 0;    // MaxTime of base_partition; 0: it has none
   std::time_t ends = 0;          // when the job's time limit is over, seconds since the epoch; 0: it has none
+  long limit_minutes = 0;        // its time limit; 0: it has none
   SlurmSite site;
   std::vector<NodeView> nodes;  // of the anchor; empty: Slurm did not tell
   wire::Config config;

@@ -60,3 +60,22 @@ trained() { [ -e "$BOX/home/$1.jsonl" ]; }
   [ "$(exit_code "$A")" = 0:0 ]
   "$BOX_HERE/planner.sh" start
 }
+
+# bats test_tags=long:1
+@test "a job that its time limit ends has written a checkpoint shortly before: submitted again, it goes on from there" {
+  local kept=$BOX/home/kept-at-the-limit ended
+  as_user rm -rf "$kept"
+  rm -f "$BOX"/home/{limited,again}.*
+  paced+=(--set "checkpoint.directory=$kept" --set checkpoint.every=0 --set checkpoint.minutes=30)
+  limited=$(elastic limited 2:2 -t 1 -N1 -n1 -w n1 --gres=gpu:2 -- "${paced[@]}" --steps 1000000)
+  wait_for 200 "its time limit ends it" job_over "$limited"
+  cat "$BOX/home/limited.out"
+  [ "$(grep -c "the job's time limit ends it in [0-9]* s: a checkpoint is asked for" "$BOX/home/limited.out")" -eq 1 ]
+  ended=$(step_of limited)
+  again=$(elastic again 2:2 -N1 -n1 -w n1 --gres=gpu:2 -- "${paced[@]}" --steps 1000000)
+  wait_for 60 "it goes on from that checkpoint" said again 'resumes after step [0-9]*'
+  # Slurm looks at time limits every 30 s, so that a job of a minute may train half as long again.
+  [ "$(sed -n 's/.*resumes after step \([0-9]*\).*/\1/p' "$BOX/home/again.out" | head -n 1)" -gt $((ended / 3)) ]
+  scancel "$again"
+  wait_for 60 "it ends" job_over "$again"
+}

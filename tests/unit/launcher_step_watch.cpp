@@ -68,6 +68,22 @@ TEST_CASE("the first steps of a generation are soon forgotten, and its time is i
   CHECK(one.steps.longest() == doctest::Approx(1));  // of the generation before
 }
 
+TEST_CASE("the longest time between two steps is that of one generation, and without the steps themselves") {
+  Watched one(60);
+  one.step(1, 0.001);
+  CHECK(one.steps.between_seconds() == 0);
+  one.run_for(std::chrono::milliseconds(60));
+  one.step(2, 0.02);
+  const double longest = one.steps.between_seconds();
+  CHECK(longest > 0.03);
+  one.step(3, 0.001);
+  CHECK(one.steps.between_seconds() == longest);
+  one.steps.begin_anew();
+  one.run_for(std::chrono::milliseconds(200));
+  one.step(4, 0.001);
+  CHECK(one.steps.between_seconds() == longest);
+}
+
 TEST_CASE("what follows the last step is no step that hangs, and has a limit of its own") {
   Watched one(0.02, 0.3);
   one.steps.watch(true, 8);
