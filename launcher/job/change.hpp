@@ -31,6 +31,7 @@ struct Change {
   std::string why_aborted = {};
   std::int64_t boundary = 0;
   bool load_begun = false;
+  bool by_disk = false;                  // the state went through a checkpoint
   std::optional<Plan> in_place_of = {};  // the plan before, of a change in place
   std::map<std::string, double> load_phases_ms = {};
   std::optional<Lists> lists = {};          // of a change in place to lists that were searched

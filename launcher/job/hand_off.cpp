@@ -95,6 +95,7 @@ void HandOff::commit() {
         "espalier: launch: generation {} has adopted {} bytes, copied {}, and got {} from other nodes, at most {} on "
         "one; {} had come before the pause",
         generations_.number(), moved.adopted, moved.copied, moved.sent, moved.most_to_a_node, moved.sent_early);
+  change_->by_disk = callbacks_.by_disk();
   pause_.begin(*change_);
 }
 

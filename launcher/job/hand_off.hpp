@@ -18,6 +18,7 @@ class HandOff {
     std::function<std::vector<Holding>()> held;     // by the job, without what was just acquired
     std::function<std::vector<Holding>()> granted;  // extensions for this change
     std::function<bool()> hurries;                  // Slurm takes extensions back
+    std::function<bool()> by_disk;                  // the program hands its state over through a checkpoint
     std::function<void(const std::string& why)> next_lost;
     std::function<void(const wire::Outcome&)> report;
   };

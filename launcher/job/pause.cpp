@@ -9,10 +9,22 @@
 #include "planner/wire/clock.hpp"
 
 namespace espalier::launcher {
+namespace {
+
+// When the old generation last worked before it stood. A checkpoint that takes the state over is written while
+// training stands, and its ranks tell of that work as of a validation. A validation ends when the launcher asks for a
+// boundary, so what is told after that is the checkpoint's, unless it is the end of the step under way.
+StepWatch::Time last_work(const Change& change, const StepWatch& steps) {
+  const auto asked = change.at.find("asked");
+  if (!change.by_disk || asked == change.at.end()) return steps.last_work_at();
+  return std::max(steps.last_step_at(), std::min(steps.last_work_at(), asked->second));
+}
+
+}  // namespace
 
 void Pause::begin(Change& under_way) {
   lost();  // a change before it, which had no step of its own
-  under_way.at["last_work"] = steps_.last_work_at();
+  under_way.at["last_work"] = last_work(under_way, steps_);
   const World* const current = generations_.current();
   under_way.committed = Committed{generations_.number(), generations_.plan(),
                                   current != nullptr ? current->loads().moved_bytes().sent_early : 0};

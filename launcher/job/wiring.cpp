@@ -28,7 +28,7 @@ Ending::Callbacks of_ending(Ground& ground, HoldingRooms& holding) {
   return on;
 }
 
-HandOff::Callbacks of_hand_off(HoldingRooms& holding, AnswerRooms& answers) {
+HandOff::Callbacks of_hand_off(HoldingRooms& holding, TrainingRooms& training, AnswerRooms& answers) {
   HandOff::Callbacks on;
   on.held = [&holding] { return holding.gpus.all(false); };
   on.granted = [&holding] {
@@ -37,6 +37,7 @@ HandOff::Callbacks of_hand_off(HoldingRooms& holding, AnswerRooms& answers) {
     return list;
   };
   on.hurries = [&holding] { return !holding.extensions.noticed().empty(); };
+  on.by_disk = [&training] { return through_disk(training.program.handoff()); };
   on.next_lost = [&answers](const std::string& why) { answers.losses.of_next(why); };
   on.report = [&holding](const wire::Outcome& outcome) { holding.reports->outcome(outcome); };
   return on;
@@ -117,7 +118,7 @@ Launcher::Launcher(JobContext context, std::function<void(const wire::Keep&)> ke
                  },
                  of_generations(),
                  of_generation_zero(),
-                 of_hand_off(holding_, answers_)}),
+                 of_hand_off(holding_, training_, answers_)}),
       answers_(ground_, holding_, training_, machine_, deadline_,
                {of_notices(), of_recovery(), of_ending(ground_, holding_), of_list_search(), of_movable(),
                 of_last_checkpoint()}),

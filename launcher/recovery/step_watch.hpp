@@ -35,10 +35,12 @@ class StepWatch {
   void begin_anew_after(std::int64_t step);
 
   std::int64_t step() const { return step_; }  // the last one that was done
-  // When the running generation last told of work: the end of a step, or of a part of a validation after it.
+  // When the running generation last told of work: the end of a step, or of a part of a validation or of a checkpoint
+  // after it.
   Time last_work_at() const { return worked_at_; }
-  double seconds() const { return seconds_; }  // of a step of the running generation, smoothed; 0: not known yet
-  double longest() const;                      // that a step may be expected to take
+  Time last_step_at() const { return stepped_at_; }  // the end of the last step
+  double seconds() const { return seconds_; }        // of a step of the running generation, smoothed; 0: not known yet
+  double longest() const;                            // that a step may be expected to take
   // The longest time between two steps of one generation, e.g. for a checkpoint that is written at a boundary.
   double between_seconds() const { return between_seconds_; }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "planner/wire/clock.hpp"
@@ -135,6 +136,51 @@ TEST_CASE("a validation before the old generation stands, or before the new one'
   one.pause.stepped(step);
   REQUIRE(one.reports.size() == 2);
   CHECK(one.reports.back().phases_ms.at("resume") > 590000);
+}
+
+TEST_CASE("through the disk the checkpoint's progress is part of the pause, and a validation before it is not") {
+  Job one;
+  one.steps.stepped({});
+  const auto stepped = one.steps.last_step_at();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  one.steps.progressed();
+  const auto now = one.steps.last_work_at();
+  Change change = committed({});
+  change.by_disk = true;
+  SUBCASE("the checkpoint tells of its progress until it is written, and the next generation loads it") {
+    change.at = {{"proposed", stepped}, {"ready", stepped}, {"asked", stepped}, {"boundary", now}, {"commit", now}};
+    one.pause.begin(change);
+    one.pause.stepped({});
+    REQUIRE(one.reports.size() == 1);
+    CHECK(one.reports.front().phases_ms.at("stand") >= 300);
+    CHECK(one.reports.front().pause_ms >= 300);
+    CHECK(one.pause.predicted_seconds() >= 0.3);
+  }
+  SUBCASE("the progress was a validation's: the boundary was asked for after it") {
+    const auto later = now + std::chrono::milliseconds(1000);
+    change.at = {{"proposed", now}, {"ready", now}, {"asked", now}, {"boundary", later}, {"commit", later}};
+    one.pause.begin(change);
+    one.pause.stepped({});
+    REQUIRE(one.reports.size() == 1);
+    CHECK(one.reports.front().phases_ms.at("stand") == doctest::Approx(1000));
+  }
+  SUBCASE("the boundary was asked for in the middle of the last step") {
+    one.steps.stepped({});
+    const auto end = one.steps.last_step_at(), later = end + std::chrono::milliseconds(1000);
+    change.at = {{"proposed", stepped}, {"ready", stepped}, {"asked", stepped}, {"boundary", later}, {"commit", later}};
+    one.pause.begin(change);
+    one.pause.stepped({});
+    REQUIRE(one.reports.size() == 1);
+    CHECK(one.reports.front().phases_ms.at("stand") == doctest::Approx(1000));
+  }
+  SUBCASE("from process to process all progress is a validation's") {
+    change.by_disk = false;
+    change.at = {{"proposed", stepped}, {"ready", stepped}, {"asked", stepped}, {"boundary", now}, {"commit", now}};
+    one.pause.begin(change);
+    one.pause.stepped({});
+    REQUIRE(one.reports.size() == 1);
+    CHECK(one.reports.front().phases_ms.at("stand") == 0);
+  }
 }
 
 TEST_CASE("a change whose generation is lost before its first step is told of as committed, and once") {
