@@ -12,6 +12,7 @@ RankServersSettings settings_of(const JobContext& context, const ControlSocket& 
   servers.launcher = context.self;
   if (!context.movable) servers.node = context.node;  // a movable job has no ranks beside its launcher
   servers.anchor = context.job;
+  servers.own_step_here = context.bound_gpus;
   servers.holdings = context.anchor;
   servers.binds_cpus = context.site.binds_cpus;
   servers.environment = socket.job_environment();

@@ -177,7 +177,9 @@ void complete(JobContext& context) {
   context.may_be_requeued = job->may_be_requeued;
   if (context.movable) check_own_limit(context, job->limit_minutes);
   if (context.movable) return complete_movable(context);
-  if (const std::string lack = lack_of(share_of_step(), context.anchor, context.node); !lack.empty())
+  const StepShare share = share_of_step();
+  context.bound_gpus = share.bound;
+  if (const std::string lack = lack_of(share, context.anchor, context.node); !lack.empty())
     throw Error("job " + std::to_string(context.job) + ": step " + std::to_string(context.step) + " lacks " + lack +
                 ", and an elastic step has all GPUs of its job; leave out options of srun that ask for fewer, or "
                 "submit each step as a job of its own");

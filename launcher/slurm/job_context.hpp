@@ -36,6 +36,7 @@ struct JobContext {
   std::vector<Holding> anchor;  // the basic demand; filled in by complete(), or when the base of a movable job runs
   // The Slurm job that holds it: the job itself, or the base of a movable job; 0: that does not run yet.
   JobId base = 0;
+  bool bound_gpus = false;       // Slurm lets this process see some of the job's GPUs on this node only
   bool movable = false;          // --elastic=MIN:MAX,movable: the job holds no GPUs itself
   std::set<std::string> types;   // GPU types that a movable job may run on; empty: any
   std::string partition, qos;    // of the job, and of its base

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 
 #include "planner/core/error.hpp"
 #include "planner/core/gres.hpp"
@@ -23,13 +24,35 @@ std::size_t count_of(const std::string& numbers) {
   }
 }
 
+// Whether "gres/gpu:per_task:1" or "single:1" binds. Binding may be asked for and turned off again: "verbose,none".
+bool binds(const std::string& words) { return !words.empty() && !words.ends_with("none"); }
+
+// As in "cpu=4,gres/gpu:h100=1". Slurm 24.05 writes --cpus-per-task there as well.
+bool counts_gpus(const std::string& tres) {
+  std::istringstream items(tres);
+  for (std::string item; std::getline(items, item, ',');) {
+    if (item.starts_with("gres/") || item.starts_with("gres:")) item.erase(0, 5);
+    if (item.substr(0, item.find_first_of(":=")) == "gpu") return true;
+  }
+  return false;
+}
+
+// slurmd says what it has done. The other variables say what was asked for; those of a batch script may be overridden
+// by the options of its srun.
+bool is_bound() {
+  if (const std::string done = variable("SLURMD_TRES_BIND"); done.find("gpu:") != std::string::npos) return binds(done);
+  if (const std::string asked = variable("SLURM_TRES_BIND"); asked.find("gpu:") != std::string::npos)
+    return binds(asked);
+  if (const std::string asked = variable("SLURM_GPU_BIND"); !asked.empty()) return binds(asked);
+  return !variable("SLURM_GPUS_PER_TASK").empty() || !variable("SLURM_NTASKS_PER_GPU").empty() ||
+         counts_gpus(variable("SLURM_TRES_PER_TASK"));
+}
+
 }  // namespace
 
 StepShare share_of_step() {
-  StepShare share{expand_hosts(std::getenv("SLURM_STEP_NODELIST")), variable("SLURM_STEP_GPUS")};
-  // Where tasks are bound to GPUs, each may be told of its own only.
-  for (const char* name : {"SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK", "SLURM_NTASKS_PER_GPU", "SLURM_GPU_BIND"})
-    if (!variable(name).empty()) share.gpus.clear();
+  StepShare share{expand_hosts(std::getenv("SLURM_STEP_NODELIST")), variable("SLURM_STEP_GPUS"), is_bound()};
+  if (share.bound) share.gpus.clear();  // these are the task's, not the step's
   return share;
 }
 

@@ -11,6 +11,7 @@ namespace espalier::launcher {
 struct StepShare {
   std::vector<std::string> nodes;  // empty: Slurm does not tell
   std::string gpus;                // on this node, as in "0,2-3"; empty: Slurm does not tell
+  bool bound = false;              // Slurm binds its tasks to GPUs, so that each sees only its own
 };
 
 // Of this process's step, by its environment.

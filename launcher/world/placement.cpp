@@ -70,10 +70,10 @@ wire::GpuJobs jobs_of(const WorldRequest& request) {
 std::string islands_key(const ServerId& server) { return espalier::islands_key(server.node, server.job); }
 
 std::vector<std::string> step_command(JobId job, const std::string& node, int gpus, bool binds_cpus,
-                                      const std::vector<std::string>& program) {
+                                      const std::vector<std::string>& program, bool reads) {
   std::vector<std::string> command{"srun",      "--jobid=" + std::to_string(job),
                                    "--overlap", "--mpi=none",
-                                   "--mem=0",   "--input=none",
+                                   "--mem=0",   reads ? "--input=all" : "--input=none",
                                    "--quiet",   "-N1",
                                    "-n1",       "-w",
                                    node,        "--gres=gpu:" + std::to_string(gpus)};

@@ -47,8 +47,8 @@ wire::GpuJobs jobs_of(const WorldRequest& request);
 // The key of a server in wire::GpuIslands.
 std::string islands_key(const ServerId& server);
 
-// The srun that runs `program` as a step of `job` with all its GPUs on the node.
+// The srun that runs `program` as a step of `job` with all its GPUs on the node. `reads`: what this process can read.
 std::vector<std::string> step_command(JobId job, const std::string& node, int gpus, bool binds_cpus,
-                                      const std::vector<std::string>& program);
+                                      const std::vector<std::string>& program, bool reads = false);
 
 }  // namespace espalier::launcher

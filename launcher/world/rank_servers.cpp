@@ -54,7 +54,7 @@ void RankServers::start() {
     if (holding.gpus.empty()) continue;
     const ServerId id{holding.node, holding.job};
     const int gpus = static_cast<int>(holding.gpus.size());
-    if (is_here(id)) launch(id, gpus, true);
+    if (is_child(id)) launch(id, gpus, true);
     else start_soon(id, gpus);
   }
 }
@@ -62,16 +62,17 @@ void RankServers::start() {
 // A step waits until others have started.
 void RankServers::start_soon(const ServerId& id, int gpus) {
   servers_[id].gpus = gpus;
-  if (is_here(id)) try_launch(id, gpus);
+  if (is_child(id)) try_launch(id, gpus);
   else gate_->ask(id);
 }
 
-// The anchor's rank server on this node is a child of the launcher. Every other rank server is a step of its Slurm job,
-// so that it sees that job's GPUs only.
+// The anchor's rank server on this node is a child of the launcher, unless Slurm binds the launcher's task to some of
+// the GPUs. Every other rank server is a step of its Slurm job, so that it sees that job's GPUs, and all of them.
 void RankServers::launch(const ServerId& id, int gpus, bool waits) {
   const bool here = is_here(id);
   const std::string program = (std::filesystem::path(settings_.launcher).parent_path() / "espalier-ranks").string();
-  std::vector<std::string> command{program, "--with-launcher"};
+  std::vector<std::string> command{program};
+  if (here) command.emplace_back("--with-launcher");
   auto environment = settings_.environment;
   if (!settings_.container.empty()) {
     std::string words = settings_.launcher + "\nstep\n--";
@@ -79,15 +80,15 @@ void RankServers::launch(const ServerId& id, int gpus, bool waits) {
       words += "\n" + word;
     environment.push_back("ESPALIER_CONTAINER_STEP=" + words);
   }
-  if (here) {
+  if (is_child(id)) {
     environment.push_back("SLURM_JOB_ID=" + std::to_string(id.job));
     environment.push_back("SLURMD_NODENAME=" + id.node);
     // Which GPUs of the node are the job's; Slurm tells a step of its own the same.
     for (const char* name : {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS", "SLURM_GPUS_ON_NODE"})
       if (const char* value = std::getenv(name)) environment.push_back(std::string(name) + "=" + value);
   } else {
+    const auto step = step_command(id.job, id.node, gpus, settings_.binds_cpus, command, here);
     command = {settings_.launcher, "step", "--"};
-    const auto step = step_command(id.job, id.node, gpus, settings_.binds_cpus, {program});
     command.insert(command.end(), step.begin(), step.end());
   }
   Server& server = servers_[id];
@@ -270,12 +271,12 @@ void RankServers::give_up(const ServerId& id, const std::string& why) {
   lose(id, why);
 }
 
-// An srun that gets SIGTERM kills its step, also where the processes of that stand still. The server on this node has
-// no srun, and takes SIGTERM for a notice of Slurm's.
+// An srun that gets SIGTERM kills its step, also where the processes of that stand still. A child has no srun, and
+// takes SIGTERM for a notice of Slurm's.
 void RankServers::end(const ServerId& id) {
   Server& server = servers_.at(id);
   if (server.kill) return;
-  server.child->signal(is_here(id) ? SIGKILL : SIGTERM);
+  server.child->signal(is_child(id) ? SIGKILL : SIGTERM);
   server.kill = loop_.after(settings_.term_to_kill, [this, id] { servers_.at(id).child->signal(SIGKILL); });
 }
 

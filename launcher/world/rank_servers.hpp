@@ -26,8 +26,9 @@ struct RankServersSettings {
   std::string launcher;  // path of espalier-launch; espalier-ranks is beside it
   std::string node;      // this one
   JobId anchor = 0;
-  std::vector<Holding> holdings;         // of the anchor
-  bool binds_cpus = false;               // the site's TaskPlugin does, and must not
+  bool own_step_here = false;     // the anchor's server on this node is a step, too: a child would not see all GPUs
+  std::vector<Holding> holdings;  // of the anchor
+  bool binds_cpus = false;        // the site's TaskPlugin does, and must not
   std::vector<std::string> environment;  // what a rank server needs to find the launcher
   std::vector<std::string> container;    // options of the container that ranks enter (container.hpp); empty: none
   std::chrono::milliseconds heartbeat{1000};
@@ -87,13 +88,14 @@ class RankServers {
     bool away = false;             // Slurm has taken its node from the job
     bool leaves = false;           // it is not started again
     bool refuses = false;          // it said that no ranks can run there (kCannotRun); it is not started again either
-    std::unique_ptr<Child> child;  // srun, or the server itself on this node
+    std::unique_ptr<Child> child;  // what holds its step, or the server itself (is_child)
     wire::Watch restart;
     wire::Watch kill;  // the child was told to end
   };
   // `waits`: for the start of the server's program.
   void launch(const ServerId& id, int gpus, bool waits);
   bool is_here(const ServerId& id) const { return id.node == settings_.node && id.job == settings_.anchor; }
+  bool is_child(const ServerId& id) const { return is_here(id) && !settings_.own_step_here; }
   void start_soon(const ServerId& id, int gpus);
   void try_launch(const ServerId& id, int gpus);
   void not_started(const ServerId& id, int gpus, const std::string& why);

@@ -212,6 +212,25 @@ one_is_measured() { # TRAIN-ARGUMENT...
   grep -qx 1000 <<< "$output"
 }
 
+# bats test_tags=long:3
+@test "ranks see all GPUs of the job, also where Slurm binds each task to one, and the first reads what srun reads" {
+  local options
+  for options in --gpus-per-task=1 "--gres=gpu:4 --gpu-bind=single:1"; do
+    completed --elastic=4:4 -N1 -n4 -w n1 $options -o "$BOX/home/A.out" \
+      --wrap "srun sh -c 'echo \"rank \$OMPI_COMM_WORLD_RANK sees \$CUDA_VISIBLE_DEVICES\"'"
+    cat "$BOX/home/A.out"
+    [ "$(grep -c 'rank [0-3] sees 0,1,2,3' "$BOX/home/A.out")" = 4 ]
+    refute grep "without elasticity" "$BOX/home/A.out"
+  done
+  run as_user srun -N1 -n4 --gpus-per-task=1 --elastic=4:4 sh -c \
+    'echo "rank $OMPI_COMM_WORLD_RANK sees $CUDA_VISIBLE_DEVICES"; [ "$OMPI_COMM_WORLD_RANK" != 0 ] || cat' <<< "what srun reads"
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [ "$(grep -c 'rank [0-3] sees 0,1,2,3' <<< "$output")" = 4 ]
+  grep -qx "what srun reads" <<< "$output"
+  leaves_nothing
+}
+
 @test "steps with a part of the job's GPUs run as they are, and say why" {
   as_user tee "$BOX/home/A.sh" > /dev/null <<'S'
 #!/bin/bash

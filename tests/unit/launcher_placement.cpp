@@ -45,6 +45,7 @@ TEST_CASE("a step has all GPUs of its job on the node, and is bound to CPUs only
         "srun --jobid=11 --overlap --mpi=none --mem=0 --input=none --quiet -N1 -n1 -w n1 --gres=gpu:2 "
         "/opt/espalier-ranks ");
   CHECK(joined(step_command(11, "n1", 2, true, {"x"})).find(" --cpu-bind=none x ") != std::string::npos);
+  CHECK(joined(step_command(11, "n1", 2, false, {"x"}, true)).find(" --input=all ") != std::string::npos);
 }
 
 TEST_CASE("every GPU of the job has its Slurm job, used or not") {

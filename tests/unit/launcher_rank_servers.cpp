@@ -29,16 +29,18 @@ struct Steps {
 
   // So many steps start at a time.
   explicit Steps(std::size_t at_once = 64, milliseconds makes_room = std::chrono::seconds(2),
-                 milliseconds heartbeat = std::chrono::seconds(1))
-      : servers(loop, settings(at_once, makes_room, heartbeat), [](JobId) {}) {
+                 milliseconds heartbeat = std::chrono::seconds(1), bool own_step_here = false)
+      : servers(loop, settings(at_once, makes_room, heartbeat, own_step_here), [](JobId) {}) {
     std::filesystem::create_directory(folder);
   }
   ~Steps() { std::filesystem::remove_all(folder); }
   Steps(const Steps&) = delete;
   Steps& operator=(const Steps&) = delete;
 
-  RankServersSettings settings(std::size_t at_once, milliseconds makes_room, milliseconds heartbeat) const {
+  RankServersSettings settings(std::size_t at_once, milliseconds makes_room, milliseconds heartbeat,
+                               bool own_step_here) const {
     RankServersSettings own;
+    own.own_step_here = own_step_here;
     own.heartbeat = heartbeat;
     own.term_to_kill = milliseconds(300);
     own.at_once = at_once;
@@ -247,6 +249,26 @@ TEST_CASE("the end of a rank server whose message made no sense is no loss to th
   ranks = steps.run(2, kOther, lost);
   REQUIRE(steps.started(2));
   CHECK(lost.empty());
+}
+
+TEST_CASE(
+    "where the launcher's task is bound to some of the GPUs, the server beside it is a step that has all of them") {
+  Steps steps(64, std::chrono::seconds(2), std::chrono::seconds(1), true);
+  steps.script("echo \"$@\" > '" + (steps.folder / "words").string() + "'; exec sleep 60");
+  steps.servers.serve({"n1", 7}, 4);
+  REQUIRE(steps.started(1));
+  std::string words;
+  CHECK(test::until(
+      steps.loop,
+      [&] {
+        std::ifstream file(steps.folder / "words");
+        return std::getline(file, words) && !file.eof();
+      },
+      std::chrono::seconds(10)));
+  CHECK(words.starts_with("step -- srun --jobid=7 "));
+  CHECK(words.find(" --input=all ") != std::string::npos);
+  CHECK(words.find(" -w n1 --gres=gpu:4 ") != std::string::npos);
+  CHECK(words.ends_with("/espalier-ranks --with-launcher"));
 }
 
 TEST_CASE("spares get the limits that the job was submitted with, not the launcher's own") {
