@@ -37,10 +37,11 @@ struct FreeMask {
 };
 using CpuMask = std::unique_ptr<cpu_set_t, FreeMask>;
 
+// SRUN_CPUS_PER_TASK and its like are meant for the user's own srun. The steps of the launcher have other shapes.
 bool belongs_to_step(std::string_view variable) {
   if (variable.starts_with("SLURM_CONF=")) return false;
   for (const std::string_view prefix :
-       {"SLURM_", "_SLURM_", "SPANK_", "PMIX_", "PMI_", "PMI2_", "OMPI_COMM_", "ESPALIER_PROGRAM"})
+       {"SLURM_", "_SLURM_", "SRUN_", "SPANK_", "PMIX_", "PMI_", "PMI2_", "OMPI_COMM_", "ESPALIER_PROGRAM"})
     if (variable.starts_with(prefix)) return true;
   return false;
 }

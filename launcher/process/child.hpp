@@ -15,8 +15,8 @@
 
 namespace espalier::launcher {
 
-// The environment for a child: this process's environment without the variables of the Slurm step, PMI and SPANK, plus
-// `extra` ("NAME=value"). A variable of `extra` replaces one of the same name.
+// The environment for a child: this process's environment without the variables of the Slurm step, of srun, PMI and
+// SPANK, plus `extra` ("NAME=value"). A variable of `extra` replaces one of the same name.
 std::vector<std::string> clean_environment(const std::vector<std::string>& extra);
 
 // Owns one child process. The child has its own process group, and dies with this process (PR_SET_PDEATHSIG), even if

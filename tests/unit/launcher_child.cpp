@@ -4,9 +4,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
@@ -99,6 +101,20 @@ TEST_CASE("all children are waited for together, and those that end meanwhile ar
   for (const auto& one : left) ::kill(one.pid, SIGKILL);
   CHECK(launcher::reap(left, std::chrono::seconds(10)).empty());
   for (const auto& one : processes) ::close(one.pidfd);
+}
+
+TEST_CASE("a child gets none of the variables of the step, nor options that the user has set for srun") {
+  const char* const left_out[] = {"SRUN_CPUS_PER_TASK", "SRUN_EXPORT_ENV", "SLURM_GPUS_PER_TASK", "SPANK_X", "PMIX_X"};
+  for (const char* name : left_out) ::setenv(name, "1", 1);
+  ::setenv("SRUNNER", "1", 1);
+  const std::vector<std::string> environment = launcher::clean_environment({"GIVEN=2"});
+  for (const char* name : left_out) {
+    ::unsetenv(name);
+    CHECK(std::count(environment.begin(), environment.end(), name + std::string("=1")) == 0);
+  }
+  ::unsetenv("SRUNNER");
+  CHECK(std::count(environment.begin(), environment.end(), "SRUNNER=1") == 1);
+  CHECK(environment.back() == "GIVEN=2");
 }
 
 // ---- without waiting for the start
