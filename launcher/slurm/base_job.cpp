@@ -40,7 +40,8 @@ struct Partition {
 Partition load_partition(const std::string& name) {
   initialize();
   partition_info_msg_t* partitions = nullptr;
-  if (slurm_load_partitions(0, &partitions, SHOW_ALL) != SLURM_SUCCESS) fail("slurm: partitions cannot be asked for");
+  if (slurm_load_partitions(0, &partitions, SHOW_ALL) != SLURM_SUCCESS)
+    fail_to_read("slurm: partitions cannot be asked for", "partitions");
   const Owned<partition_info_msg_t, slurm_free_partition_info_msg> owner(partitions);
   for (std::uint32_t i = 0; i < partitions->record_count; ++i) {
     const partition_info_t& info = partitions->partition_array[i];
@@ -64,7 +65,8 @@ long partition_minutes(const std::string& partition) { return load_partition(par
 std::vector<NodeCapacity> partition_nodes(const std::string& partition) {
   const std::set<std::string> names = load_partition(partition).nodes;
   node_info_msg_t* message = nullptr;
-  if (slurm_load_node(0, &message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) fail("slurm: nodes cannot be asked for");
+  if (slurm_load_node(0, &message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS)
+    fail_to_read("slurm: nodes cannot be asked for", "nodes");
   const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
   std::vector<NodeCapacity> nodes;
   for (std::uint32_t i = 0; i < message->record_count; ++i) {

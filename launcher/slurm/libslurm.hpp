@@ -37,4 +37,15 @@ inline std::string text(const char* chars) { return chars == nullptr ? "" : char
   throw Unanswered(what + ": " + slurm_strerror(errno) + " (" + std::to_string(errno) + ")");
 }
 
+// Whether slurmctld has denied a question of this user's. It does so each time.
+inline bool is_denied() { return errno == ESLURM_ACCESS_DENIED; }
+
+// The same as fail() of a question about all `things`, "nodes" or "partitions". Throws another Error where the site
+// hides them.
+[[noreturn]] inline void fail_to_read(const std::string& what, const std::string& things) {
+  if (!is_denied()) fail(what);
+  throw Error(what + ": PrivateData in slurm.conf hides " + things + " from users; ask the administrator to leave \"" +
+              things + "\" out of it");
+}
+
 }  // namespace espalier::launcher

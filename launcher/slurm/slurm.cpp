@@ -80,8 +80,10 @@ std::string gres_of(const std::string& node) {
   initialize();
   node_info_msg_t* message = nullptr;
   std::string name = node;
-  if (slurm_load_node_single(&message, name.data(), SHOW_ALL) != SLURM_SUCCESS)
+  if (slurm_load_node_single(&message, name.data(), SHOW_ALL) != SLURM_SUCCESS) {
+    if (is_denied()) return "";
     fail("slurm: node " + node + " cannot be read");
+  }
   const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
   return message->record_count == 1 ? text(message->node_array[0].gres) : "";
 }
@@ -159,12 +161,14 @@ std::map<JobId, SlurmJob> load_jobs(const std::set<JobId>& ids) {
   return jobs;
 }
 
-int idle_gpus(const std::string& node) {
+std::optional<int> idle_gpus(const std::string& node) {
   initialize();
   node_info_msg_t* message = nullptr;
   std::string name = node;
-  if (slurm_load_node_single(&message, name.data(), SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS)
+  if (slurm_load_node_single(&message, name.data(), SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) {
+    if (is_denied()) return std::nullopt;
     fail("slurm: node " + node + " cannot be read");
+  }
   const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
   if (message->record_count != 1) throw Error("slurm: node " + node + " is not known");
   const node_info_t& info = message->node_array[0];
@@ -177,8 +181,10 @@ std::vector<NodeView> load_nodes(const std::vector<std::string>& names) {
   std::vector<NodeView> nodes;
   for (std::string name : names) {
     node_info_msg_t* message = nullptr;
-    if (slurm_load_node_single(&message, name.data(), SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS)
+    if (slurm_load_node_single(&message, name.data(), SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) {
+      if (is_denied()) return {};
       fail("slurm: node " + name + " cannot be read");
+    }
     const Owned<node_info_msg_t, slurm_free_node_info_msg> owner(message);
     if (message->record_count != 1) throw Error("slurm: node " + name + " is not known");
     const GpuGres gres = parse_gpu_gres(text(message->node_array[0].gres));
@@ -300,7 +306,8 @@ SlurmSite load_site(const std::string& extension_qos) {
   QosGrace qos{extension_qos, {}};
   if (by_qos && espalier_slurm_each_qos(&QosGrace::look, &qos) != SLURM_SUCCESS) fail("slurm: QOS cannot be asked for");
   partition_info_msg_t* message = nullptr;
-  if (slurm_load_partitions(0, &message, SHOW_ALL) != SLURM_SUCCESS) fail("slurm: partitions cannot be asked for");
+  if (slurm_load_partitions(0, &message, SHOW_ALL) != SLURM_SUCCESS)
+    fail_to_read("slurm: partitions cannot be asked for", "partitions");
   const Owned<partition_info_msg_t, slurm_free_partition_info_msg> owner(message);
   for (std::uint32_t i = 0; i < message->record_count; ++i)
     site.grace_seconds[text(message->partition_array[i].name)] =

@@ -71,11 +71,13 @@ struct ExtensionJob {
 std::optional<SlurmJob> load_job(JobId id);
 // The same of jobs of this user, without those that Slurm does not know. More than a few take one question.
 std::map<JobId, SlurmJob> load_jobs(const std::set<JobId>& ids);
-// The GRES of a node, as Slurm writes them; empty: it has none, or Slurm knows no such node.
+// The GRES of a node, as Slurm writes them; empty: it has none, or Slurm knows no such node or hides its nodes from
+// users.
 std::string gres_of(const std::string& node);
-// GPUs of `node` that no job has. A completing job still has its GPUs.
-int idle_gpus(const std::string& node);
-// GPU types and numbers of these nodes, as far as Slurm knows them, without owners.
+// GPUs of `node` that no job has. A completing job still has its GPUs. nullopt: Slurm hides its nodes from users.
+std::optional<int> idle_gpus(const std::string& node);
+// GPU types and numbers of these nodes, as far as Slurm knows them, without owners. Empty: Slurm hides its nodes from
+// users.
 std::vector<NodeView> load_nodes(const std::vector<std::string>& names);
 // Returns the extension's job id.
 JobId submit_extension(const ExtensionJob& job);

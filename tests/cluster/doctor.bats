@@ -60,6 +60,17 @@ P
   grep -q '^ok  *planner-port ' <<< "$output"
 }
 
+@test "PrivateData hides partitions: a fault, and an elastic job runs at once without elasticity" {
+  edit '$aPrivateData=partitions,jobs'
+  ails private-data 'hides partitions' "$SLURM_CONF" PrivateData=jobs
+  local began=$SECONDS
+  run as_user srun -N1 -n1 --gres=gpu:1 --elastic=1:2 echo ran
+  echo "$output"
+  [ "$status" -eq 0 ]
+  [ $((SECONDS - began)) -lt 60 ]
+  [[ $output == *'PrivateData in slurm.conf hides partitions from users'*'runs without elasticity'*ran* ]]
+}
+
 @test "the lines to add, by file, and what of them is done is not printed again" {
   espalier doctor --fix-plan | tee "$BOX/share/plan"
   grep -A9 "^# $SLURM_CONF\$" "$BOX/share/plan" | grep -qx 'ProctrackType=proctrack/cgroup'

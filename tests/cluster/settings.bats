@@ -30,6 +30,7 @@ under() { # LINE...: of slurm.conf
 @test "grow, preemption and end with SchedulerParameters=defer" { under SchedulerParameters=defer; }
 # bats test_tags=long:6
 @test "grow, preemption and end with SchedulerParameters=bf_interval=2" { under SchedulerParameters=bf_interval=2; }
+@test "grow, preemption and end where users see no nodes" { under PrivateData=nodes,usage; }
 @test "grow, preemption and end with ProctrackType=proctrack/cgroup" {
   # srun's exit status does not tell that a step could not be launched.
   [ "$(timeout 60 tests/cluster/box.sh -p -n 1 -c ProctrackType=proctrack/cgroup timeout 20 srun echo works)" = works ] ||

@@ -381,7 +381,7 @@ std::map<JobId, SlurmJob> load_jobs(const std::set<JobId>& ids) {
   return found;
 }
 
-int idle_gpus(const std::string& node) {
+std::optional<int> idle_gpus(const std::string& node) {
   reach_slurmctld();
   for (const sim::SimNode& one : history().slurm->nodes())
     if (one.name == node) return static_cast<int>(std::count(one.owner.begin(), one.owner.end(), JobId{0}));

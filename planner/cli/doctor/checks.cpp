@@ -36,8 +36,9 @@ const char* to_string(Verdict verdict) {
 std::span<const Check> checks() {
   static const std::vector<Check> all = [] {
     std::vector<Check> list;
-    for (const auto& table : {slurm_checks(), plugin_checks(), partition_checks(), scheduling_checks(),
-                              confinement_checks(), planner_checks(), program_checks(), gpu_checks()})
+    for (const auto& table :
+         {slurm_checks(), visibility_checks(), plugin_checks(), partition_checks(), scheduling_checks(),
+          confinement_checks(), planner_checks(), program_checks(), gpu_checks()})
       list.insert(list.end(), table.begin(), table.end());
     return list;
   }();

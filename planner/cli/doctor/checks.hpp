@@ -34,6 +34,7 @@ Remedy submit_plugin_line(const Facts& facts, const Slurm& slurm);
 
 // The tables that checks() is made of, one a file.
 std::span<const Check> slurm_checks();
+std::span<const Check> visibility_checks();
 std::span<const Check> plugin_checks();
 std::span<const Check> partition_checks();
 std::span<const Check> scheduling_checks();
