@@ -17,13 +17,13 @@ def written(path, global_batch=4):
             break
 
 
-def begins(rank, world, paths, kind, begun):
+def begins(rank, world, paths, kind, begun, holds=None):
     """The first step of each process, or the error."""
     import torch.distributed as dist
     control = stand_in.Control()
     run, _, _ = training(rank, world, paths[rank], control, kind)
     try:
-        found = run.start(begun[rank])
+        found = run.start(begun[rank], holds and holds[rank])
     except RuntimeError as error:
         found = str(error)
     dist.destroy_process_group()
@@ -108,8 +108,8 @@ class Beginning(unittest.TestCase):
             for found in stand_in.processes(2, divided_here, unit, [1]):
                 self.assertIn("the processes [1] of 2 register modules with divided tensors (DTensor), and the others register none", str(found))
 
-    def both(self, paths, kind="ddp", begun=(0, 0)):
-        return stand_in.processes(2, begins, paths, kind, begun)
+    def both(self, paths, kind="ddp", begun=(0, 0), holds=None):
+        return stand_in.processes(2, begins, paths, kind, begun, holds)
 
     def test_a_checkpoint_that_some_processes_do_not_see_is_refused_in_words(self):
         import torch.distributed.fsdp  # noqa: F401 for all that are forked
@@ -164,6 +164,29 @@ class Beginning(unittest.TestCase):
                                 ((5, 3), [2, 2])):  # all have the checkpoint, and nothing else
                 for kind in ("ddp", "fsdp"):
                     self.assertEqual(self.both([path, path], kind, begun), done)
+
+    def test_what_the_program_has_read_by_itself_counts_only_where_it_holds_all_that_is_registered(self):
+        import torch.distributed.fsdp  # noqa: F401 for all that are forked
+        with tempfile.TemporaryDirectory() as folder:
+            path, some, more = os.path.join(folder, "c"), ["model"], ["model", "optimizer", "other"]
+            written(path)
+            for kind in ("ddp", "fsdp"):
+                for holds, done in (([more, more], 5), ([some, some], 2), ([some, more], 2)):
+                    self.assertEqual(self.both([path, path], kind, (5, 5), holds), [done, done])
+            self.assertEqual(self.both([None, None], begun=(5, 5), holds=[some, some]), [5, 5])  # there is nothing else
+
+    def test_a_checkpoint_that_is_passed_over_is_refused_where_it_is_of_another_global_batch(self):
+        import torch
+        from espalier import _checkpoint
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "c")
+            for divided, unit in ((False, 1), (True, 1), (False, 2)):
+                _checkpoint.write(path, 7, {"model": torch.nn.Linear(2, 2)}, 0, 1, divided, lambda _: None, unit, global_batch=2)
+                _checkpoint.check_batch(path, 2)
+                with self.assertRaisesRegex(RuntimeError, "global_batch=2, and espalier.join.* was told 4"):
+                    _checkpoint.check_batch(path, 4)
+            os.remove(f"{path}.7.0.again")
+            _checkpoint.check_batch(path, 4)  # a part that is gone says nothing
 
     def test_the_step_of_a_checkpoint_is_known_before_its_state_is_read(self):
         from espalier import _checkpoint

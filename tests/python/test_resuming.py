@@ -34,9 +34,9 @@ def step_in(path):
         return head_of(private_map(file.fileno())).step
 
 
-def joined(source, state, checkpoint, every):
+def joined(source, state, checkpoint, every, batch=4):
     """A run. source: "": the first generation; "recovery" or "live": one that takes over `state`, a file that checkpoint= has written; None: there is none."""
-    run = stand_in.join(Control(step_in(state) if state else 0), global_batch=4, steps=STEPS, checkpoint=checkpoint, checkpoint_every=every)
+    run = stand_in.join(Control(step_in(state) if state else 0), global_batch=batch, steps=STEPS, checkpoint=checkpoint, checkpoint_every=every)
     if source:
         run._worker.source = {"generation": 0, "recovery": source == "recovery"}
     return run
@@ -93,9 +93,10 @@ class HuggingFace(unittest.TestCase):
         self.out = os.path.join(folder.name, "out")
         self.state = os.path.join(folder.name, "state")
 
-    def trained(self, save=0, stop=0, resume=None, source="", state=None, checkpoint=None, every=0, first=None, **settings):
+    def trained(self, save=0, stop=0, resume=None, source="", state=None, checkpoint=None, every=0, first=None, batch=4, averages=False, **settings):
         """A training. save: a checkpoint of the Trainer's every so many steps. stop: after this step. state: what it takes over. first: called with the
-        run before the first step. Returns its steps, the weights after it, the run and the Trainer."""
+        run before the first step. averages: the script registers a moving average of the weights. Returns its steps, the weights after it, their
+        average, the run and the Trainer."""
         import torch
         from transformers import Trainer, TrainerCallback, TrainingArguments
 
@@ -119,31 +120,36 @@ class HuggingFace(unittest.TestCase):
 
             def on_step_end(self, args, state, control, **_):
                 steps.append(state.global_step)
+                average.update_parameters(trainer.model)
                 control.should_training_stop = control.should_training_stop or state.global_step == stop
 
         torch.manual_seed(1)
         x = torch.randn(16, 4)
         dataset = [{"x": one, "labels": one.sin().sum()} for one in x]
-        run = joined(source, state, checkpoint, every)
+        run = joined(source, state, checkpoint, every, batch)
+        settings = {"save_strategy": "steps" if save else "no", "save_steps": save or 500, **settings}
         trainer = Trainer(Model(), TrainingArguments(
-            self.out, max_steps=STEPS, per_device_train_batch_size=4, learning_rate=0.05, save_strategy="steps" if save else "no", save_steps=save or 500,
-            use_cpu=True, report_to="none", disable_tqdm=True, **settings), train_dataset=dataset, eval_dataset=dataset)
+            self.out, max_steps=STEPS, per_device_train_batch_size=4, learning_rate=0.05, use_cpu=True, report_to="none", disable_tqdm=True, **settings),
+            train_dataset=dataset, eval_dataset=dataset)
+        average = torch.optim.swa_utils.AveragedModel(trainer.model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
+        if averages:
+            run.register(ema=average)
         attach(run, trainer)
         trainer.add_callback(Looking())
         with taking_over(state):
             trainer.train(resume_from_checkpoint=resume)
-        return types.SimpleNamespace(steps=steps, weights=weights_of(trainer.model), run=run, trainer=trainer)
+        return types.SimpleNamespace(steps=steps, weights=weights_of(trainer.model), average=weights_of(average.module), run=run, trainer=trainer)
 
-    def its_own(self, step):
+    def its_own(self, step, **settings):
         """The Trainer's own checkpoint after that step."""
-        self.trained(save=step, stop=step)
+        self.trained(save=step, stop=step, **settings)
         return os.path.join(self.out, f"checkpoint-{step}")
 
-    def state_after(self, step):
+    def state_after(self, step, **settings):
         """What the run's checkpoint holds after that step."""
         with contextlib.suppress(FileNotFoundError):
             os.remove(self.state)
-        self.trained(stop=step, checkpoint=self.state, every=100)
+        self.trained(stop=step, checkpoint=self.state, every=100, **settings)
         return self.state
 
     def test_a_state_that_is_older_than_the_trainers_checkpoint_is_trained_on_to_the_last_step(self):
@@ -175,6 +181,31 @@ class HuggingFace(unittest.TestCase):
             self.assertEqual(again.steps, list(range(max(own, done) + 1, STEPS + 1)))
             self.assertEqual(again.weights, whole.weights)
             os.remove(self.state)
+
+    def test_a_newer_checkpoint_of_the_trainers_does_not_count_where_it_lacks_what_the_script_registers(self):
+        whole, own = self.trained(averages=True), self.its_own(9)
+        self.state_after(6, averages=True)
+        recovered = {"source": "recovery", "state": None}  # and no copy of the state is left
+        for begins in ({}, recovered):
+            again = self.trained(resume=own, checkpoint=self.state, averages=True, **begins)
+            self.assertEqual(again.steps, list(range(7, STEPS + 1)))
+            self.assertEqual((again.weights, again.average), (whole.weights, whole.average))
+
+    def test_a_newer_checkpoint_of_the_trainers_does_not_count_where_it_has_no_optimizers_state(self):
+        whole, own = self.trained(), self.its_own(9, save_only_model=True)
+        self.assertEqual(self.trained(resume=own).steps, list(range(10, STEPS + 1)))  # there is nothing else
+        again = self.trained(resume=own, checkpoint=self.state_after(6))
+        self.assertEqual(again.steps, list(range(7, STEPS + 1)))
+        self.assertEqual(again.weights, whole.weights)
+        # The Trainer loads neither where one of the two is missing.
+        own = self.its_own(9)
+        os.remove(os.path.join(own, "scheduler.pt"))
+        self.assertEqual(self.trained(resume=own, checkpoint=self.state).weights, whole.weights)
+
+    def test_a_checkpoint_of_another_global_batch_is_refused_also_where_that_of_the_trainer_is_newer(self):
+        own, older = self.its_own(9), self.state_after(6, batch=2)
+        with self.assertRaisesRegex(RuntimeError, "is of a training with global_batch=2, and espalier.join\\(\\) was told 4"):
+            self.trained(resume=own, checkpoint=older)
 
     def test_the_first_snapshot_after_a_checkpoint_holds_what_the_trainer_had(self):
         whole, snapshot = self.trained(logging_steps=2), os.path.join(self.out, "snapshot")

@@ -43,8 +43,9 @@ def join(*, global_batch: int, steps: int, seed: int = 0, checkpoint: Optional[s
 
     global_batch: samples of a step, whatever the number of processes. steps: of the whole training. checkpoint: a file that
     the first process writes every `checkpoint_every` steps (0: not by steps), after `checkpoint_minutes` without one (0: not by
-    time), so that no loss costs more, and where it is asked to; a training that finds it goes on from it. snapshot_seconds: how often at most the state is copied into memory that outlives this process. start_seconds: how
-    long the processes of a generation may take to start.
+    time), so that no loss costs more, and where it is asked to; a training that finds it goes on from it, unless the program has read
+    a newer checkpoint of its own that holds all that is registered. snapshot_seconds: how often at most the state is copied into
+    memory that outlives this process. start_seconds: how long the processes of a generation may take to start.
 
     parallel: "data": generations differ in the number of replicas. Or the layouts of a replica that the script can run, the preferred
     one first: [{"tp": 2}, {"pp": 2, "tp": 2}]. Names of dimensions are free; the product of a layout's degrees is the number of processes

@@ -212,9 +212,23 @@ def step_of(path: str) -> int:
     parts = _parts(path)
     if parts is not None:
         return parts["step"]
+    return int(_head_in(path).step)
+
+
+def check_batch(path: str, global_batch: int) -> None:
+    """Looks at the global batch of a checkpoint that is not loaded. Raises StateError as load() does, and OSError. A part that is gone says nothing."""
+    parts, name = _parts(path), path
+    if parts is not None:
+        name = _part(path, parts["step"], 0, parts.get("again", 0))
+        if not os.path.exists(name):
+            return
+    _check_batch(_head_in(name).note, global_batch, f"the checkpoint {path}")
+
+
+def _head_in(path: str) -> Any:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return head_of(private_map(fd)).step
+        return head_of(private_map(fd))
     finally:
         os.close(fd)
 

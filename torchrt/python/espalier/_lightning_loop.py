@@ -133,7 +133,7 @@ class Loop:
         trainer._checkpoint_connector.restore_training_state()  # of fit(ckpt_path=...)
         carried = Carried(trainer)
         run.register(model=self._strategy.model, optimizer=trainer.optimizers[0], data=self._batches, trainer=carried)
-        done = run.start(trainer.global_step)
+        done = run.start(trainer.global_step, ("model", "optimizer", "data", "trainer"))
         self._strategy.let_write(True)
         if self._strategy.is_global_zero and trainer.progress_bar_callback is not None:
             trainer.progress_bar_callback.enable()  # Lightning has disabled it where nothing is to be written

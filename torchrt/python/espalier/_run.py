@@ -231,9 +231,11 @@ class Run:
 
     # ---- for loops that are not the script's own: what steps() is made of
 
-    def start(self, done: int = 0) -> int:
+    def start(self, done: int = 0, holds: Optional[Iterable[str]] = None) -> int:
         """Takes over the state. Returns after the commit, with the steps that are done. done: steps of a checkpoint that
-        somebody else has read into the registered objects; it counts where nothing newer is found."""
+        somebody else has read into the registered objects; it counts where nothing newer is found. holds: the names of the
+        registered objects that it was read into; None: into all. Where it lacks one, a file of join(checkpoint=) counts, also an older one:
+        that has them all, of the same step."""
         from ._training import Training
 
         if self._trainer is not None:
@@ -243,7 +245,7 @@ class Run:
         if self._worker is not None:
             self._worker.trains_in = threading.current_thread()
         self._trainer = Training(self, self._worker, self._objects, self._checkpoint, self._every, self._minutes, self._snapshot_seconds)
-        self._done = self._trainer.start(done)
+        self._done = self._trainer.start(done, holds)
         self._committed = True
         atexit.register(self._ends, threading.current_thread(), os.getpid())
         return self._done

@@ -34,12 +34,16 @@ class Saving:
         return all(told)
 
     def is_older(self, begun: int, group: Any) -> bool:
-        """Whether the checkpoint that is there is of an earlier step than `begun`, that of what the program has read by itself. Where that is not the
-        same in all processes, the checkpoint is all that they have in common, and counts. All processes call it. Raises OSError and StateError."""
+        """Whether the checkpoint that is there is of an earlier step than `begun`, that of what the program has read by itself (0: nothing, or not
+        all that is registered). Where that is not the same in all processes, the checkpoint is all that they have in common, and counts. All
+        processes call it. Raises OSError, and StateError also where an earlier one is of another global batch: `begun` then counts other samples."""
         told = gathered(begun, group)
         if begun == 0 or len(set(told)) > 1:
             return False
-        return bool(max(gathered(_checkpoint.step_of(self.path), group)) < begun)  # type: ignore[arg-type]
+        if max(gathered(_checkpoint.step_of(self.path), group)) >= begun:  # type: ignore[arg-type]
+            return False
+        _checkpoint.check_batch(self.path, self._run.global_batch)  # type: ignore[arg-type]
+        return True
 
     def load(self, divided: bool, group: Any) -> int:
         """The step of the one that is there, which is in the objects then. All processes call it. Raises OSError and StateError."""

@@ -5,7 +5,7 @@ import math
 import os
 import time
 from contextlib import nullcontext
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, Iterable, List, Optional
 
 import torch
 import torch.distributed as dist
@@ -39,6 +39,7 @@ class Training:
         self._run, self._worker = run, worker
         self._head = SharedNumbers(_HEAD)  # what a step without a profile tells: made once, as it is needed in each step
         self._registered = registered = Registered(objects)
+        self._names = set(objects)
         self._named = bool(run.has_layouts)
         self.groups = Groups(run.rank, run.world, worker is not None)
         self._divided = self._named or self._all_divide(registered.is_divided)
@@ -76,8 +77,9 @@ class Training:
                              "espalier.join(parallel=[...]) what the processes of a replica have")
         return all(told)
 
-    def start(self, begun: int) -> int:
-        """Steps that are done already. begun: those of a checkpoint that the program has read by itself."""
+    def start(self, begun: int, holds: Optional[Iterable[str]] = None) -> int:
+        """Steps that are done already. begun, holds: of a checkpoint that the program has read by itself; see Run.start()."""
+        self._holds_all = holds is None or self._names <= set(holds)
         with nullcontext() if self._gpu is None else torch.cuda.device(self._gpu):  # state is read onto the current device
             done = self._start(begun)
         self._step = done + 1  # a loop that is left before its first step has done those before it
@@ -153,11 +155,11 @@ class Training:
         return done
 
     def _from_checkpoint(self) -> int:
-        """Steps that are done by the checkpoint, or by what the program has read by itself, where that is newer. Raises StateError where processes
-        differ: they would train on with other weights each, and nothing would tell."""
+        """Steps that are done by the checkpoint, or by what the program has read by itself, where that is newer and lacks nothing. Raises
+        StateError where processes differ: they would train on with other weights each, and nothing would tell."""
         group = self.groups.all
         done = self._begun
-        if self.saving.is_there(group) and not self.saving.is_older(done, group):
+        if self.saving.is_there(group) and not self.saving.is_older(done if self._holds_all else 0, group):
             done = self.saving.load(self._divided, group)
         told = gathered(done, group)
         if len(set(told)) > 1:

@@ -96,6 +96,16 @@ def _is_whole(folder: str) -> bool:
         return False
 
 
+def _held(folder: Any) -> Tuple[str, ...]:
+    """Names of the registered objects that Trainer fills from its checkpoint. It passes over the optimizer's and the scheduler's files where one of
+    them is missing, as save_only_model=True leaves them out."""
+    def there(name: str) -> bool:
+        return bool(folder) and os.path.isfile(os.path.join(folder, name))
+
+    return ("model", "data", "trainer", *(("optimizer", "scheduler") if there("optimizer.pt") and there("scheduler.pt") else ()),
+            *(("scaler",) if there("scaler.pt") else ()))
+
+
 def _whole_checkpoint(folder: str, given: Any, tells: bool) -> Any:
     """What train() is given as resume_from_checkpoint, or the newest checkpoint in the Trainer's `folder` before it where that is not whole. None: no
     such one is. A folder that was named and lies elsewhere is the script's affair. tells: whether this process says what is passed over."""
@@ -137,6 +147,9 @@ class ElasticCallback(TrainerCallback):
         replaced: Dict[str, Any] = {"train": self._train_from_whole, "get_train_dataloader": self._loader, "training_step": self._weigh_step,
                                     "compute_loss": self._weigh_loss, "get_total_train_batch_size": lambda _args: run.global_batch,
                                     "_load_best_model": self._end_before_best}
+        self._load_optimizer = trainer._load_optimizer_and_scheduler
+        self._read: Any = None  # the folder of the checkpoint that the Trainer has read
+        replaced["_load_optimizer_and_scheduler"] = self._load_optimizer_of
         self._load_best_model, self._finished = trainer._load_best_model, False
         self._init_training_state = getattr(trainer, "_init_training_state", None)
         if self._init_training_state is not None:
@@ -220,13 +233,17 @@ class ElasticCallback(TrainerCallback):
         self._init_training_state(*given, **named)
         return 0, 0
 
+    def _load_optimizer_of(self, checkpoint: Any) -> None:
+        self._read = checkpoint
+        self._load_optimizer(checkpoint)
+
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         trainer, run = self._trainer, self._run
         carried = _Carried(trainer, self, state)
         run.register(model=trainer.model_wrapped, optimizer=trainer.optimizer, scheduler=trainer.lr_scheduler,
                      scaler=getattr(trainer.accelerator, "scaler", None), data=self._batches, trainer=carried)
         own = state.global_step
-        done = run.start(own)
+        done = run.start(own, _held(self._read))
         if self._init_training_state is None and done // self._pass < own // self._pass:
             raise RunError(f"espalier: training goes on after step {done}, and the Trainer of this transformers has counted the epochs that are left by its "
                            f"own checkpoint of step {own}, so it would end too early: update transformers to 5.3 or later, or delete the checkpoints "
