@@ -137,10 +137,10 @@ void RankState::replan(const Plan& plan) {
   ESPALIER_INVARIANT(executor_ != nullptr && shared_gradient_ == nullptr && keeps_places(plan_, plan));
   observe(nullptr, nullptr);
   executor_.reset();  // it refers to the layout
-  // Torch keeps the memory of the micro-batches before, which have other sizes. Before the new engine's first tensors:
-  // a block in which one of them lies cannot be given back.
-  compute_->release_memory();
   compute_.reset();
+  // Torch keeps the memory of the micro-batches before, which have other sizes, and that of the engine's own tensors.
+  // Before the new engine's first tensors: a block in which one of them lies cannot be given back.
+  release_kept_memory(device_);
   plan_ = plan;
   layout_ = make_layout(plan_, config_.model.blocks());
   time_device();

@@ -126,7 +126,7 @@ weights() {
   done
 }
 
-@test "bitwise: the memory in which gradients are summed is given back for another generation on the same GPU" {
+@test "bitwise: the memory in which gradients are summed, and copies of tied ones, are given back for another generation on the same GPU" {
   timeout -k 5 100 "$built/test/released"
 }
 

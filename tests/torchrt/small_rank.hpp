@@ -15,6 +15,7 @@ namespace espalier::torchrt {
 struct SmallPipeline {
   Accuracy accuracy = Accuracy::bitwise;
   int stages = 1, micro_batches = 1, samples = 1;  // samples: of a micro-batch
+  bool tied = false;                               // embeddings
 };
 
 // Stage s is rank s, and has chunk s.
@@ -58,7 +59,7 @@ class SmallRank {
     config.model.hidden = 64;
     config.model.heads = 4;
     config.model.sequence = 16;
-    config.model.tied_embeddings = false;
+    config.model.tied_embeddings = pipeline.tied;
     config.model = completed(config.model);
     config.training.accuracy = pipeline.accuracy;
     config.training.steps = 10;

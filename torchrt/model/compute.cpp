@@ -437,10 +437,15 @@ void Compute::release_memory() {
   guarded(*state_->device, "releasing memory", [&] {
     state_->micro_batches.clear();
     state_->context.scratch->reset();  // the next step makes it again
+    for (const std::unique_ptr<Unit>& unit : state_->units) unit->forget_tied();
     release_torch_memory(*state_->device);
   });
 }
 
 void Compute::reset_peak() { reset_most_torch_memory(*state_->device); }
+
+void release_kept_memory(const Device& device) {
+  guarded(device, "releasing memory", [&] { release_torch_memory(device); });
+}
 
 }  // namespace espalier::torchrt

@@ -113,13 +113,17 @@ class Compute {
   // Of tensors alone. CUDA's allocator keeps more for later ones.
   std::size_t peak_tensor_bytes() const;
   void reset_peak();
-  // Between two steps: gives the memory that torch keeps for later tensors, and that in which gradients are summed,
-  // back to the device. Waits for the device.
+  // Between two steps: gives the memory that torch keeps for later tensors, that in which gradients are summed, and the
+  // copies of tied gradients back to the device. Waits for the device.
   void release_memory();
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Gives the memory that torch keeps for later tensors back to the device, also that of a Compute that is gone. Waits
+// for the device.
+void release_kept_memory(const Device& device);
 
 }  // namespace espalier::torchrt

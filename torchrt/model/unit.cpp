@@ -130,7 +130,7 @@ at::Tensor Unit::losses(const Pass& pass, const Flow& inputs, const at::Tensor& 
 
 void Unit::begin_step() {
   gradients_.begin();
-  tied_before_.reset();
+  forget_tied();
 }
 
 const TensorSpec& Unit::table() const {

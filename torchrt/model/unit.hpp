@@ -42,6 +42,8 @@ class Unit {
   // Rows of the tied table (numbers in the whole table), as the sum left them; see Compute.
   at::Tensor tied_gradient(const Range& rows);
   void add_tied(const Range& rows, const at::Tensor& received);
+  // Between two steps: frees the copy of the whole table's gradient that these two keep.
+  void forget_tied() { tied_before_.reset(); }
   // The gradients whose squares make this rank's part of the norm; see Compute.
   std::vector<at::Tensor> counted(bool whole) const;
   void update(std::int64_t step, double learning_rate, double scale);
