@@ -207,6 +207,22 @@ class HuggingFace(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "is of a training with global_batch=2, and espalier.join\\(\\) was told 4"):
             self.trained(resume=own, checkpoint=older)
 
+    def test_a_training_whose_steps_are_all_done_does_not_evaluate_and_save_once_more(self):
+        each = {"save_strategy": "epoch", "eval_strategy": "epoch"}
+        whole = self.trained(checkpoint=self.state, every=100, **each)
+        last = os.path.join(self.out, f"checkpoint-{STEPS}")
+
+        def written():
+            return {one: os.stat(os.path.join(last, one)).st_mtime_ns for one in os.listdir(last)}
+
+        before = written()
+        for begins in ({"resume": last}, {"resume": True, "checkpoint": self.state}, {"source": "recovery", "state": self.state}):
+            with self.assertNoLogs("transformers.trainer", "WARNING"):
+                again = self.trained(**begins, **each)
+            self.assertEqual((again.steps, again.weights, written()), ([], whole.weights, before))
+            self.assertEqual([one for one in again.run._worker.control.told if one["type"] == "done"], [{"type": "done", "step": STEPS}])
+            self.assertEqual(sum("eval_loss" in one for one in again.trainer.state.log_history), 3)
+
     def test_the_first_snapshot_after_a_checkpoint_holds_what_the_trainer_had(self):
         whole, snapshot = self.trained(logging_steps=2), os.path.join(self.out, "snapshot")
         self.trained(stop=5, checkpoint=self.state, every=100, logging_steps=2)

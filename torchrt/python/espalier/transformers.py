@@ -154,6 +154,9 @@ class ElasticCallback(TrainerCallback):
         self._init_training_state = getattr(trainer, "_init_training_state", None)
         if self._init_training_state is not None:
             replaced["_init_training_state"] = self._from_first_epoch
+        self._run_epoch = getattr(trainer, "_run_epoch", None)
+        if self._run_epoch is not None:
+            replaced["_run_epoch"] = self._epoch_with_steps
         for name, one in replaced.items():
             setattr(trainer, name, one)
 
@@ -232,6 +235,15 @@ class ElasticCallback(TrainerCallback):
         assert self._init_training_state is not None
         self._init_training_state(*given, **named)
         return 0, 0
+
+    def _epoch_with_steps(self, *given: Any, **named: Any) -> None:
+        """Where all steps were done before, as in a training that is started once more, the Trainer's epoch would have no batch. The Trainer would
+        warn of that, evaluate, and write its last checkpoint over, of which a kill would leave half."""
+        assert self._run_epoch is not None
+        if self._run.done < self._run.total_steps:
+            self._run_epoch(*given, **named)
+        else:
+            self._trainer.control.should_training_stop = True
 
     def _load_optimizer_of(self, checkpoint: Any) -> None:
         self._read = checkpoint
