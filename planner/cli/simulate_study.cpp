@@ -53,7 +53,7 @@ sim::Trace load_trace(const SimulateArguments& arguments) {
 std::vector<sim::JobKind> load_kinds(const SimulateArguments& arguments, const SimulatedCluster& cluster,
                                      std::vector<std::string>& notes) {
   if (!arguments.jobs.empty()) return read_model_table(arguments.jobs, *cluster.site, cluster.view, notes);
-  if (arguments.profile.empty()) return sim::paper_kinds(*cluster.site, cluster.view);
+  if (arguments.profile.empty()) return sim::paper_kinds(*cluster.site, cluster.view, &notes);
   try {
     return sim::profile_kinds(read_maybe_gzipped(arguments.profile), *cluster.site, cluster.view);
   } catch (const Error& error) {

@@ -62,8 +62,13 @@ std::vector<int> micro_batch_counts(const JobKind& kind) {
   return counts;
 }
 
+std::string degrees(int pp, int dp, int tp) {
+  return "pp" + std::to_string(pp) + " dp" + std::to_string(dp) + " tp" + std::to_string(tp);
+}
+
+// `replace`: where the plan of the submission does not fit a type, another plan of as many GPUs is taken there.
 std::optional<JobKind> on_types(JobKind kind, const Site& site, const ClusterView& cluster,
-                                const std::vector<int>& counts) {
+                                const std::vector<int>& counts, bool replace) {
   std::string why;
   bool room = false;
   const auto pools = gpu_pools(cluster, site);
@@ -73,7 +78,7 @@ std::optional<JobKind> on_types(JobKind kind, const Site& site, const ClusterVie
     if (!gpus) continue;
     room = true;
     auto plan = submitted(kind, site, *gpus, counts, why);
-    if (!plan && pools.size() > 1) plan = another(kind, site, pool, cluster);
+    if (!plan && replace) plan = another(kind, site, pool, cluster);
     if (!plan) continue;
     plan->type = pool.type;
     plan->gpu_type = name;
@@ -81,9 +86,8 @@ std::optional<JobKind> on_types(JobKind kind, const Site& site, const ClusterVie
   }
   if (!room) return std::nullopt;
   if (kind.on.empty())
-    throw Error(kind.model + ": its plan pp" + std::to_string(kind.pp) + " dp" + std::to_string(kind.dp) + " tp" +
-                std::to_string(kind.tp) + " does not fit: " + (why.empty() ? "no micro-batch feeds it" : why) +
-                "; give it another plan");
+    throw Error(kind.model + ": its plan " + degrees(kind.pp, kind.dp, kind.tp) +
+                " does not fit: " + (why.empty() ? "no micro-batch feeds it" : why) + "; give it another plan");
   std::stable_sort(kind.on.begin(), kind.on.end(),
                    [](const BasicPlan& a, const BasicPlan& b) { return a.step_seconds < b.step_seconds; });
   kind.micro_batches = kind.on.front().micro_batches;
@@ -110,28 +114,44 @@ Plan basic_plan(const JobKind& kind, const std::vector<GpuId>& gpus, const std::
 
 std::optional<JobKind> tuned(JobKind kind, const Site& site, const ClusterView& cluster) {
   const auto counts = micro_batch_counts(kind);
-  return on_types(std::move(kind), site, cluster, counts);
+  return on_types(std::move(kind), site, cluster, counts, gpu_pools(cluster, site).size() > 1);
 }
 
 std::optional<JobKind> timed(JobKind kind, const Site& site, const ClusterView& cluster) {
   const std::vector<int> only{kind.micro_batches};
-  return on_types(std::move(kind), site, cluster, only);
+  return on_types(std::move(kind), site, cluster, only, gpu_pools(cluster, site).size() > 1);
 }
 
-std::vector<JobKind> paper_kinds(const Site& site, const ClusterView& cluster) {
+std::vector<JobKind> paper_kinds(const Site& site, const ClusterView& cluster, std::vector<std::string>* notes) {
   std::vector<JobKind> kinds;
-  const bool mixed = site.hardware.types.size() > 1;
+  std::string first_problem;
+  const auto note = [notes](const std::string& text) {
+    if (notes != nullptr) notes->push_back(text);
+  };
   for (const PaperJob& job : paper_jobs()) {
     JobKind kind{job.model, job.size, job.pp, job.dp, job.tp, 1, paper_shape(job), {}, 0, 0, Accuracy::relaxed};
     kind.coefficients = paper_coefficients(job, paper_batch(job), site.hardware);
+    const auto counts = micro_batch_counts(kind);
     try {
-      if (auto made = tuned(std::move(kind), site, cluster)) kinds.push_back(std::move(*made));
-    } catch (const Error&) {
-      // A model that no type of a mixed cluster holds on that many GPUs is left out, like one that is larger than the
-      // cluster.
-      if (!mixed) throw;
+      auto made = on_types(std::move(kind), site, cluster, counts, true);
+      if (!made) continue;
+      const bool as_submitted = std::any_of(made->on.begin(), made->on.end(), [&](const BasicPlan& at) {
+        return at.pp == job.pp && at.dp == job.dp && at.tp == job.tp;
+      });
+      if (!as_submitted) {
+        const BasicPlan& at = made->on.front();
+        made->pp = at.pp, made->dp = at.dp, made->tp = at.tp;
+        note(made->model + ": " + degrees(job.pp, job.dp, job.tp) + ", the paper's plan, does not fit; it has " +
+             degrees(at.pp, at.dp, at.tp));
+      }
+      kinds.push_back(std::move(*made));
+    } catch (const Error& error) {
+      if (first_problem.empty()) first_problem = error.what();
+      note(std::string(job.model) + ": left out; no plan of its " + std::to_string(job.pp * job.dp * job.tp) +
+           " GPUs fits");
     }
   }
+  if (kinds.empty() && !first_problem.empty()) throw Error(first_problem);
   return kinds;
 }
 

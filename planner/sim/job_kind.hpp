@@ -62,7 +62,10 @@ std::optional<JobKind> tuned(JobKind kind, const Site& site, const ClusterView& 
 // for tuned().
 std::optional<JobKind> timed(JobKind kind, const Site& site, const ClusterView& cluster);
 
-// The jobs of Suika Tab. 1 that the cluster can hold, largest models last.
-std::vector<JobKind> paper_kinds(const Site& site, const ClusterView& cluster);
+// The jobs of Suika Tab. 1 that the cluster can hold, largest models last. A job whose plan fits on no
+// GPU type has the fastest symmetric plan of as many GPUs, and is left out where there is none. `notes`
+// then gets a line about it; may be null. Throws Error when memory leaves no job at all.
+std::vector<JobKind> paper_kinds(const Site& site, const ClusterView& cluster,
+                                 std::vector<std::string>* notes = nullptr);
 
 }  // namespace espalier::sim

@@ -119,6 +119,31 @@ TEST_SUITE("sim") {
     CHECK(small->pp > 1);
   }
 
+  TEST_CASE("the paper's models have other plans on a cluster of one small type, or are left out, and notes tell it") {
+    ClusterView cluster = cluster_of(8, 8);
+    for (NodeView& node : cluster.nodes) node.gpu_type = "v100";
+    std::vector<std::string> notes;
+    const auto kinds = sim::paper_kinds(*site_of(cluster), cluster, &notes);
+    const auto named = [&](const std::string& model) {
+      return std::find_if(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.model == model; });
+    };
+    const auto noted = [&](const std::string& text) {
+      return std::any_of(notes.begin(), notes.end(),
+                         [&](const std::string& note) { return note.find(text) != std::string::npos; });
+    };
+    // 2.6 billion parameters take 42 GB of states, and a V100 has 16 GB.
+    const auto split = named("gpt2-2.6b");
+    REQUIRE(split != kinds.end());
+    CHECK(split->gpus() == 4);
+    CHECK(split->dp < 4);
+    CHECK(noted("gpt2-2.6b: pp1 dp4 tp1, the paper's plan, does not fit; it has pp"));
+    // 39 billion parameters do not fit into 32 times 16 GB.
+    CHECK(named("gpt2-39b") == kinds.end());
+    CHECK(noted("gpt2-39b: left out"));
+    CHECK(named("gpt2-350m") != kinds.end());
+    CHECK_FALSE(noted("gpt2-350m"));
+  }
+
   TEST_CASE("a job of any type starts on the fastest type that is free, and one that asks for a type waits for it") {
     Mixed mixed({4});
     for (int i = 0; i < 3; ++i) mixed.add(i, 1000);
