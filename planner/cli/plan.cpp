@@ -24,6 +24,7 @@ PlanReport study(const Arguments& arguments) {
   const auto order = plan_gpus(report.job, report.site);
   const auto present = present_plan(report.job, report.site, order);
   report.coefficients = plan_coefficients(report.job, report.site, present);
+  report.notes.insert(report.notes.end(), report.coefficients.notes.begin(), report.coefficients.notes.end());
   report.plans = plan_counts(report.job, report.site, report.coefficients, order, present, arguments.gpu_counts);
   return report;
 }

@@ -16,10 +16,12 @@ struct PlanCoefficients {
   std::vector<bool> measured;              // by GPU type: its speed follows from a measured step
   std::vector<std::string> assumed;        // for people: one sentence per assumption
   std::optional<std::string> measurement;  // for people: the measurement
+  std::vector<std::string> notes;          // for people: what is doubtful of the measurement
 };
 
 // `present`: the plan on which job.step_seconds was measured. nullopt: computation reaches
-// job.utilization of each type's peak. Throws the Errors of model_sizes() and place_plan().
+// job.utilization of each type's peak. Throws the Errors of model_sizes() and place_plan(), and an Error
+// where the step is shorter than any GPU can compute, or the plan is far too large for its GPUs.
 PlanCoefficients plan_coefficients(const PlanJob& job, const Site& site, const std::optional<Plan>& present);
 
 }  // namespace espalier::cli

@@ -14,7 +14,7 @@ struct PlanReport {
   PlanJob job;
   std::string cluster;
   Site site;
-  std::vector<std::string> notes;  // notes on the cluster: values that were assumed or left out
+  std::vector<std::string> notes;  // on the cluster's assumed values, and on a doubtful measurement
   PlanCoefficients coefficients;
   std::vector<PlannedCount> plans;
 

@@ -110,13 +110,41 @@ TEST_SUITE("plan") {
 
   TEST_CASE("memory of the model's formulas gives way to a plan that evidently runs") {
     const Json found =
-        study(kLlama + "precision = \"fp32\"\nstep_seconds = 6\npresent = { pp = 1, micro_batches = 64 }\n",
+        study(kLlama + "precision = \"fp32\"\nstep_seconds = 60\npresent = { pp = 1, micro_batches = 64 }\n",
               "cluster-a", "1");
     CHECK(found["plans"][0]["plan"].is_object());
     bool told = false;
     for (const Json& sentence : found["assumed"])
       told = told || sentence.get<std::string>().find("so that the measured plan fits") != std::string::npos;
     CHECK(told);
+  }
+
+  TEST_CASE("a measured step that no GPU can do is refused, and a doubtful one has a note") {
+    const std::string present = "present = { pp = 4, micro_batches = 64 }\nsequence = 2048\n";
+    const auto refused = [&](const std::string& seconds) {
+      return refusal(kLlama + "step_seconds = " + seconds + "\n" + present, "cluster-a", "4");
+    };
+    CHECK(refused("0.000001").starts_with("j.toml: step_seconds: 1e-06 s is impossible: at 100% of the BF16 peak"));
+    const std::string text = refused("1");
+    const std::string words = "this plan computes for ";
+    const double least = std::stod(text.substr(text.find(words) + words.size()));
+    // A forward pass of the layers and the head on 64 samples, four times with recomputation, on four GPUs: 1.9 s
+    // without what the pipeline waits.
+    CHECK(least > 1.8);
+    CHECK(least < 2.2);
+    const auto notes = [&](double seconds) {
+      return study(kLlama + "step_seconds = " + std::to_string(seconds) + "\n" + present, "cluster-a", "4")["notes"];
+    };
+    REQUIRE(notes(1.1 * least).size() == 1);
+    CHECK(notes(1.1 * least)[0].get<std::string>().find("of the BF16 peak, ") != std::string::npos);
+    CHECK(notes(2 * least).empty());
+  }
+
+  TEST_CASE("a measured plan that is far too large for its GPUs is refused") {
+    CHECK(refusal("model = \"llama2-70b\"\nglobal_batch = 64\nrecompute = true\nstep_seconds = 100\n"
+                  "present = { dp = 8, tp = 8, micro_batches = 8 }\n",
+                  "cluster-a", "64")
+              .starts_with("j.toml: present: does not fit: its GPUs hold "));
   }
 
   TEST_CASE("more parameters in a layer take more time and memory") {
