@@ -9,8 +9,8 @@ set -e
 # It may be there already: slurm.conf beside this file names it as the partition's QOS, too.
 [ -n "$(sacctmgr -nP show qos espalier format=name)" ] || sacctmgr -i add qos espalier
 # It is for extensions alone: name it in the DenyQos of every other partition in slurm.conf (PartitionName=main ...
-# DenyQos=espalier). Elsewhere users would be charged nothing for ordinary jobs, either. `espalier doctor` names partitions
-# that lack it.
+# DenyQos=espalier). Where a partition has AllowQos, Slurm does not look at DenyQos: leave espalier out of AllowQos there.
+# Elsewhere users would be charged nothing for ordinary jobs, either. `espalier doctor` names partitions that let it in.
 # Extensions are not charged (UsageFactor), may be ended within 30 s (GraceTime), and one user has at most 64 of their GPUs.
 sacctmgr -i modify qos espalier set UsageFactor=0 PreemptMode=cancel GraceTime=00:00:30 MaxTRESPerUser=gres/gpu=64 Flags=DenyOnLimit
 # Every account may use it.

@@ -182,6 +182,13 @@ TEST_CASE("doctor: preemption by QOS") {
   CHECK(found.verdict == Verdict::warning);
   found = site("extension-qos", [](Facts&, Slurm& slurm) { slurm.partitions[0].allow_qos = "normal"; });
   CHECK(found.verdict == Verdict::ok);
+  // Slurm does not look at DenyQos then.
+  found = site("extension-qos", [](Facts&, Slurm& slurm) { slurm.partitions[0].allow_qos = "high,lent,normal"; });
+  CHECK(found.remedies == std::vector<Remedy>{{kSlurmConf, "AllowQos=high,normal", "PartitionName=main"}});
+  found = site("extension-qos", [](Facts&, Slurm& slurm) { slurm.partitions[0].deny_qos = "idle,low"; });
+  CHECK(found.remedies == std::vector<Remedy>{{kSlurmConf, "DenyQos=idle,low,lent", "PartitionName=main"}});
+  found = site("extension-qos", [](Facts&, Slurm& slurm) { slurm.partitions[0].allow_qos = "lent"; });
+  CHECK(advises(found, kSlurmConf, "AllowQos=ALL DenyQos=lent", "PartitionName=main"));
   found = site("extension-qos", [](Facts&, Slurm& slurm) { slurm.qos[0].usage_factor = 0.5; });
   CHECK(says(found, "UsageFactor=0.50"));
   CHECK(site("extension-qos", [](Facts&, Slurm& slurm) { slurm.qos.clear(); }).verdict == Verdict::fault);

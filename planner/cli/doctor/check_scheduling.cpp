@@ -1,6 +1,7 @@
 // How Slurm schedules, preempts, and counts GPUs; how long it takes to start and to end a job.
 #include <algorithm>
 #include <charconv>
+#include <sstream>
 
 #include "planner/cli/doctor/checks.hpp"
 
@@ -62,6 +63,17 @@ bool may_use(const Partition& partition, const std::string& qos) {
   return partition.allow_qos.empty() ? !lists(partition.deny_qos, qos) : lists(partition.allow_qos, qos);
 }
 
+// What keeps it out of a partition that it may use, and nobody else.
+std::string without(const Partition& partition, const std::string& qos) {
+  if (partition.allow_qos.empty()) return "DenyQos=" + added(partition.deny_qos, qos);
+  std::string left;
+  std::istringstream names(partition.allow_qos);
+  for (std::string one; std::getline(names, one, ',');)
+    if (one != qos) left = added(left, one);
+  // An empty list would let every QOS in.
+  return left.empty() ? "AllowQos=ALL DenyQos=" + qos : "AllowQos=" + left;
+}
+
 Finding extension_qos(const Facts& facts, const Slurm& slurm) {
   const std::string& name = facts.config.extension_qos;
   if (name.empty()) return ok("extensions have no QOS of their own: each user's default one");
@@ -77,7 +89,7 @@ Finding extension_qos(const Facts& facts, const Slurm& slurm) {
   for (const Partition& other : slurm.partitions) {
     if (other.name == facts.config.partition || !may_use(other, name)) continue;
     open += (open.empty() ? "" : ", ") + other.name;
-    remedies.push_back({facts.slurm_conf(), "DenyQos=" + name, "PartitionName=" + other.name});
+    remedies.push_back({facts.slurm_conf(), without(other, name), "PartitionName=" + other.name});
   }
   if (!open.empty())
     return warning("QOS " + name + " charges nothing (UsageFactor=0), and jobs of any kind may use it in partition " +
