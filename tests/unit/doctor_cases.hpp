@@ -29,13 +29,15 @@ inline Facts healthy() {
                     {"ProctrackType", "proctrack/cgroup"},
                     {"TaskPlugin", "task/affinity,task/cgroup"},
                     {"AuthType", "auth/munge"},
+                    {"AccountingStorageEnforce", "associations,limits,qos"},
                     {"Prolog", "(null)"},
                     {"PrologEpilogTimeout", "65534"}};
   slurm.cgroup = {{"ConstrainDevices", "yes"}};
   slurm.slurm_user = 64030;
   slurm.library = "22.05.8";
-  slurm.partitions = {Partition{"main", true, false, false, {"n1", "n2"}, "", "", "", "", "OFF", 10, 0, 0},
-                      Partition{"elastic", true, false, false, {"n1", "n2"}, "", "", "", "", "CANCEL", 1, 30, 60}};
+  slurm.partitions = {
+      Partition{"main", true, false, false, {"n1", "n2"}, "", "", "", "", "OFF", 10, 0, 0},
+      Partition{"elastic", true, false, false, {"n1", "n2"}, "", "", "", "espalier", "CANCEL", 1, 30, 60}};
   slurm.nodes = {Node{"n1", "n1", "n1", "22.05.8", 4, true, 1000, 1100},
                  Node{"n2", "n2", "n2", "22.05.9", 4, true, 1000, 1100}};
   slurm.asked = 5000.2;

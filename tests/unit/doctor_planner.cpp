@@ -79,7 +79,28 @@ TEST_CASE("doctor: links between nodes that nobody has measured") {
 TEST_CASE("doctor: whether users can submit into the partition for extensions") {
   const Finding open = broken("extension-grants", [](Facts&) {});
   CHECK(open.verdict == Verdict::ok);
-  CHECK(says(open, "users can submit into partition elastic without Espalier"));
+  CHECK(says(open, "users can submit into partition elastic without Espalier, as far as its MaxTime and QOS espalier"));
+  const auto bound = [](const std::string& qos, const std::string& enforced) {
+    return after("extension-grants", [&](Facts&, Slurm& slurm) {
+      slurm.partitions[1].qos = qos;
+      slurm.settings["AccountingStorageEnforce"] = enforced;
+    });
+  };
+  const Finding unbound = bound("", "associations,limits,qos");
+  CHECK(unbound.verdict == Verdict::warning);
+  CHECK(says(unbound, "no QOS bounds what they hold there: the partition has none"));
+  CHECK(advises(unbound, "/etc/slurm/slurm.conf", "QOS=espalier", "PartitionName=elastic"));
+  CHECK(unbound.remedies.size() == 3);
+  const Finding unlimited = bound("espalier", "associations");
+  CHECK(unlimited.verdict == Verdict::warning);
+  CHECK(advises(unlimited, "/etc/slurm/slurm.conf", "AccountingStorageEnforce=associations,limits"));
+  // A site that enforces nothing is not to begin with it: users without an association would be refused.
+  for (const char* qos : {"", "espalier"}) {
+    const Finding nothing = bound(qos, "none");
+    CHECK(nothing.verdict == Verdict::warning);
+    REQUIRE(nothing.remedies.size() == 1);
+    CHECK(nothing.remedies[0].line.find("partition=elastic\\nkey=%s\\n") != std::string::npos);
+  }
   const auto with_key = [](Facts& facts) { (*facts.planner_config.value)["extensions.grants"] = true; };
   CHECK(says(broken("extension-grants", with_key), "job_submit asks for them in partition elastic"));
   const auto with_plugins = [&](const char* plugins) {

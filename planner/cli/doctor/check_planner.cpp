@@ -94,13 +94,43 @@ Finding same_settings(const Facts& facts) {
       {command("systemctl restart espalierd  # after " + facts.config_path() + " is the same on all hosts")});
 }
 
+// Without a key for grants users can submit into the partition for extensions. Only limits of its QOS bound them there.
+Finding without_grants(const Facts& facts, const Slurm& slurm, const Partition& elastic) {
+  const std::string users = "users can submit into partition " + elastic.name + " without Espalier",
+                    no_key = "espalierd has no key in " ESPALIER_GRANT_KEY;
+  const std::string enforced = slurm.setting("AccountingStorageEnforce");
+  const bool limits = enforced.find("limits") != std::string::npos;
+  if (limits && !elastic.qos.empty())
+    return ok(users + ", as far as its MaxTime and QOS " + elastic.qos + " allow: " + no_key);
+  std::vector<Remedy> remedies;
+  if (limits) {
+    remedies.push_back(command("sacctmgr add qos espalier set MaxTRESPerUser=gres/gpu=64 Flags=DenyOnLimit"));
+    remedies.push_back({facts.slurm_conf(), "QOS=espalier", "PartitionName=" + elastic.name});
+  } else if (!elastic.qos.empty() && enforced.find("associations") != std::string::npos) {
+    remedies.push_back({facts.slurm_conf(), "AccountingStorageEnforce=" + enforced + ",limits", ""});
+  }
+  // Without associations no limit is enforced, and to enforce them refuses users who have none. A key does not.
+  remedies.push_back(command("(umask 077; printf 'partition=" + elastic.name +
+                             "\\nkey=%s\\n' \"$(openssl rand -hex 32)\" > " ESPALIER_GRANT_KEY
+                             ")  # and the rest of GRANTS in espalier-spank(8)"));
+  return warning(
+      users + ", and no QOS bounds what they hold there: " +
+          (elastic.qos.empty() ? "the partition has none"
+                               : "AccountingStorageEnforce is without limits, so that Slurm does not look at "
+                                 "those of QOS " +
+                                     elastic.qos) +
+          ", and " + no_key,
+      remedies);
+}
+
 // Whether slurmctld keeps users' own jobs out of the partition for extensions.
 Finding grants(const Facts& facts, const Slurm& slurm) {
   if (!facts.planner_config) return skipped(facts.planner_config.why);
   const std::string& partition = facts.config.partition;
-  if (!facts.planner_config->value("extensions.grants", false))
-    return ok("users can submit into partition " + partition +
-              " without Espalier, as far as its MaxTime and QOS allow: espalierd has no key in " ESPALIER_GRANT_KEY);
+  if (!facts.planner_config->value("extensions.grants", false)) {
+    if (facts.elastic() == nullptr) return skipped("there is no partition " + partition);
+    return without_grants(facts, slurm, *facts.elastic());
+  }
   if (loads_submit_plugin(slurm))
     return ok("espalierd gives extensions grants, and job_submit asks for them in partition " + partition);
   return warning(
