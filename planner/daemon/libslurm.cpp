@@ -263,16 +263,16 @@ class LibSlurm final : public Slurm {
   void load_topology() {
     const std::unique_ptr<char, decltype(&std::free)> text(espalier_slurm_topology(), std::free);
     topology_times_.asked(clock_seconds());
-    auto told = told_topology(text.get(), topology_plugin_);
-    if (told) {
+    if (told_switches_.take(text.get(), topology_plugin_, clock_seconds())) {
       topology_times_.answered();
-      switches_ = std::move(*told);
     } else if (topology_times_.failed()) {  // decisions are possible without it
       spdlog::warn(
           "the topology cannot be read, and the last one counts: `scontrol show topology` cannot be run, or "
           "slurmctld does not answer it; is slurm-client installed?");
     }
-    if (switches_.empty() && !topology_file_.empty()) switches_ = read_topology_file(topology_file_);
+    SwitchPaths switches = told_switches_.switches();
+    if (switches.empty() && !topology_file_.empty()) switches = read_topology_file(topology_file_);
+    switches_ = std::move(switches);
   }
 
   void load_partitions() {
@@ -406,7 +406,8 @@ class LibSlurm final : public Slurm {
   bool extensions_open_ = true;
   bool extensions_alone_ = false;             // on a node with no other user's job
   std::map<std::string, uid_t> node_owners_;  // by node, where Slurm keeps it for one user
-  SwitchPaths switches_;
+  ToldSwitches told_switches_;
+  SwitchPaths switches_;  // those, or the file's
   std::map<std::string, Reservation> reservations_;
   PartitionNodes partitions_;
 };

@@ -30,6 +30,18 @@ std::optional<SwitchPaths> told_topology(const char* text, const std::string& pl
   return told;
 }
 
+bool ToldSwitches::take(const char* text, const std::string& plugin, double now) {
+  auto told = told_topology(text, plugin);
+  if (!told) return false;
+  if (told->empty() && !switches_.empty()) {
+    if (!empty_at_ || now < *empty_at_) empty_at_ = now;  // the clock may have been set back
+    if (now - *empty_at_ < kApart) return false;
+  }
+  empty_at_.reset();
+  switches_ = std::move(*told);
+  return true;
+}
+
 void AskingTimes::answered() {
   wait_ = kUsual;
   failing_ = false;

@@ -21,6 +21,21 @@ std::optional<std::shared_ptr<const FairShares>> told_shares(const char* text, c
 // one counts. Throws Error as parse_topology() does.
 std::optional<SwitchPaths> told_topology(const char* text, const std::string& plugin);
 
+// The switches that Slurm has told of. TopologyPlugin alone does not say whether a site has some: from Slurm 25.05 on
+// they may be in topology.yaml. So where some were told, one empty answer is no answer, and a second one some seconds
+// later is.
+class ToldSwitches {
+ public:
+  // Takes what told_topology() takes, and may throw as it does. `now`: seconds. False: that was no answer.
+  bool take(const char* text, const std::string& plugin, double now);
+  const SwitchPaths& switches() const { return switches_; }
+
+ private:
+  static constexpr double kApart = 5;  // seconds; within them one restart of slurmctld may be asked twice
+  SwitchPaths switches_;
+  std::optional<double> empty_at_;  // the first empty answer since switches were told
+};
+
 // When something is asked for that changes seldom: once a minute. After a failure it is asked for again after ten
 // seconds, and twice as long after each further one, up to a minute: a command that does not answer holds up everything
 // else that is asked of Slurm.

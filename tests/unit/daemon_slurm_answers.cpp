@@ -83,6 +83,28 @@ TEST_CASE("a site with switches or blocks keeps its topology when scontrol print
   CHECK_THROWS_AS(told_topology("BlockSizes=x\n", "topology/block"), Error);
 }
 
+TEST_CASE("a site whose plugin does not tell of switches keeps them over one empty answer, and not over two") {
+  for (const char* plugin : {"topology/flat", "topology/default", ""}) {
+    ToldSwitches told;
+    CHECK(told.take("", plugin, 1000));  // none were told yet
+    CHECK(told.switches().empty());
+    CHECK(told.take("SwitchName=s1 Nodes=n[1-2]\n", plugin, 1060));
+    CHECK_FALSE(told.take("", plugin, 1120));
+    CHECK_FALSE(told.take("", plugin, 1121));  // asked again at once, for a new node
+    CHECK(told.switches().size() == 2);
+    CHECK(told.take("SwitchName=s1 Nodes=n[1-3]\n", plugin, 1130));
+    CHECK(told.switches().size() == 3);
+    CHECK_FALSE(told.take("", plugin, 1190));
+    CHECK_FALSE(told.take(nullptr, plugin, 1200));
+    CHECK(told.take("", plugin, 1220));
+    CHECK(told.switches().empty());
+  }
+  ToldSwitches tree;
+  CHECK(tree.take("SwitchName=s1 Nodes=n[1-2]\n", "topology/tree", 1000));
+  for (const double now : {1060.0, 1070.0, 1090.0}) CHECK_FALSE(tree.take("", "topology/tree", now));
+  CHECK(tree.switches().size() == 2);
+}
+
 TEST_CASE("what failed is asked for again soon, and later each time; what was answered once a minute") {
   AskingTimes times;
   CHECK(pauses(times, {true, true, false, false, false, false, false, true, true}) ==
