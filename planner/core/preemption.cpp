@@ -51,6 +51,16 @@ void judge_qos(const PreemptionSettings& settings, PreemptionRule& result) {
   result.found += ": QOS " + listed(result.takers) + " may take extensions (QOS " + name + ") back";
 }
 
+// A QOS goes before the cluster. Which of the two QOS goes first is a flag of theirs (OverPartQOS), so that the longer
+// time counts.
+std::int64_t exempt_seconds(const PreemptionSettings& settings) {
+  std::int64_t longest = -1;
+  for (const Qos& one : settings.qos)
+    if (one.name == settings.extension_qos || one.name == settings.partition_qos)
+      longest = std::max(longest, one.exempt_seconds);
+  return longest >= 0 ? longest : settings.exempt_seconds;
+}
+
 }  // namespace
 
 PreemptionRule judge_preemption(const PreemptionSettings& settings) {
@@ -73,6 +83,11 @@ PreemptionRule judge_preemption(const PreemptionSettings& settings) {
         "PreemptMode=CANCEL for partition " +
         settings.partition + ", in slurm.conf: `espalier doctor --fix-plan` prints the lines");
   }
+  if (result.by != PreemptionRule::By::nobody) result.exempt_seconds = exempt_seconds(settings);
+  if (result.lends && result.exempt_seconds > 0)
+    result.missing.push_back("Slurm preempts no extension in its first " + std::to_string(result.exempt_seconds) +
+                             " s (PreemptExemptTime): espalierd takes extensions back itself; give their QOS "
+                             "PreemptExemptTime=0");
   if (settings.extension_qos.empty() || result.by == PreemptionRule::By::qos) return result;
   if (!settings.qos.empty() && std::none_of(settings.qos.begin(), settings.qos.end(),
                                             [&](const Qos& one) { return one.name == settings.extension_qos; }))

@@ -145,8 +145,11 @@ class LibSlurm final : public Slurm {
     preemption_.type = conf->preempt_type == nullptr ? "" : conf->preempt_type;
     cluster_mode_ = conf->preempt_mode;
     preemption_.mode = preempt_mode_text(cluster_mode_);
+    preemption_.exempt_seconds = espalier_slurm_exempt_seconds(conf.message);
     preemption_.qos.clear();
-    if (preemption_.type != "preempt/qos" && preemption_.extension_qos.empty()) return;
+    // The partition's QOS is known from the first answer on, and its own figures a minute later.
+    if (preemption_.type != "preempt/qos" && preemption_.extension_qos.empty() && preemption_.partition_qos.empty())
+      return;
     if (espalier_slurm_each_qos(&add_qos, &preemption_.qos) != SLURM_SUCCESS) fail("QOS");
   }
 
@@ -155,7 +158,8 @@ class LibSlurm final : public Slurm {
             {},
             qos->preempt_mode == 0 ? "" : preempt_mode_text(qos->preempt_mode),
             qos->grace_seconds,
-            qos->usage_factor};
+            qos->usage_factor,
+            qos->exempt_seconds};
     const std::string names = qos->preempts;
     for (std::size_t begin = 0, comma; (comma = names.find(',', begin)) != std::string::npos; begin = comma + 1)
       one.preempts.insert(names.substr(begin, comma - begin));
@@ -289,6 +293,7 @@ class LibSlurm final : public Slurm {
       partition_qos_[record.name] = record.qos_char == nullptr ? "" : record.qos_char;
       tiers_[record.name] = record.priority_tier;
       if (record.name != partition_) continue;
+      preemption_.partition_qos = partition_qos_[record.name];
       extensions_open_ = record.state_up == PARTITION_UP;
       extensions_alone_ = (record.flags & PART_FLAG_EXCLUSIVE_USER) != 0;
       preemption_.partition_mode =
@@ -329,7 +334,7 @@ class LibSlurm final : public Slurm {
 
   // Whether Slurm takes extensions back for this job. It may wait in several partitions.
   bool preempts_for(const SlurmJob& job, const PreemptionRule& rule) const {
-    if (rule.by == PreemptionRule::By::nobody) return false;
+    if (!rule.takes_all_back()) return false;
     if (rule.by == PreemptionRule::By::qos) return rule.taken_back_for(job.qos);
     const auto own = tiers_.find(partition_);
     std::istringstream partitions(job.partition);

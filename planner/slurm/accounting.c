@@ -56,13 +56,14 @@ int espalier_slurm_each_qos(void (*each)(void* context, const struct espalier_qo
     while ((record = slurm_list_next(all))) {
       char* preempts = preempted_by(record, answer->qos_list);
       struct espalier_qos qos = {
-          record->name, preempts, record->preempt_mode, record->grace_time, record->usage_factor, 0, 0, 0};
+          record->name, preempts, record->preempt_mode, record->grace_time, record->usage_factor, 0, 0, 0, -1};
       qos.group_limits = is_set(record->grp_tres) || is_set(record->grp_tres_run_mins) || is_number(record->grp_jobs);
       qos.user_limits =
           is_set(record->max_tres_pu) || is_set(record->max_tres_run_mins_pu) || is_number(record->max_jobs_pu);
       qos.account_limits =
           is_set(record->max_tres_pa) || is_set(record->max_tres_run_mins_pa) || is_number(record->max_jobs_pa);
       if (qos.grace_seconds == NO_VAL || qos.grace_seconds == INFINITE) qos.grace_seconds = 0;
+      if (is_number(record->preempt_exempt_time)) qos.exempt_seconds = record->preempt_exempt_time;
       if (qos.preempt_mode == NO_VAL16) qos.preempt_mode = 0;
       if (record->name && preempts) each(context, &qos);
       free(preempts);

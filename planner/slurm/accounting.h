@@ -18,6 +18,7 @@ struct espalier_qos {
   /* Whether it has limits of CPUs, memory, GPUs, nodes, their minutes, or jobs, that all its jobs share, those of each
    * user, and those of each account. */
   int group_limits, user_limits, account_limits;
+  int64_t exempt_seconds; /* PreemptExemptTime; -1: it has none of its own */
 };
 
 /* Calls `each` for every QOS; its texts are valid during the call. Without accounting there is none. Returns

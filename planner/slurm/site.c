@@ -16,6 +16,10 @@ void espalier_slurm_free_conf(slurm_conf_t* conf) {
 #endif
 }
 
+uint32_t espalier_slurm_exempt_seconds(const slurm_conf_t* conf) {
+  return conf->preempt_exempt_time == INFINITE || conf->preempt_exempt_time == NO_VAL ? 0 : conf->preempt_exempt_time;
+}
+
 struct espalier_node_use espalier_slurm_node_use(const node_info_t* node) {
 #if ESPALIER_SLURM_SINCE(25, 5)
   return (struct espalier_node_use){node->alloc_cpus, node->alloc_memory};

@@ -14,6 +14,9 @@ extern "C" {
 /* Frees what slurm_load_ctl_conf answered; NULL is allowed. */
 void espalier_slurm_free_conf(slurm_conf_t* conf);
 
+/* Seconds for which a job runs before Slurm may preempt it (PreemptExemptTime); 0: none. A QOS may have its own. */
+uint32_t espalier_slurm_exempt_seconds(const slurm_conf_t* conf);
+
 /* What jobs have of a node. */
 struct espalier_node_use {
   uint16_t cpus;

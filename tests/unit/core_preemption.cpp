@@ -98,6 +98,40 @@ TEST_CASE("preemption by partition") {
   CHECK(misses(rule, "only espalierd takes extensions back"));
 }
 
+TEST_CASE("extensions that Slurm does not preempt in their first minutes are not left to it") {
+  PreemptionSettings site;
+  site.type = "preempt/partition_prio";
+  site.partition = "elastic";
+  site.partition_mode = "CANCEL";
+  CHECK(judge_preemption(site).takes_all_back());
+  site.exempt_seconds = 600;
+  const PreemptionRule rule = judge_preemption(site);
+  CHECK(rule.by == By::partition);
+  CHECK(rule.lends);
+  CHECK(rule.exempt_seconds == 600);
+  CHECK_FALSE(rule.takes_all_back());
+  CHECK(misses(rule, "in its first 600 s (PreemptExemptTime)"));
+  // Any QOS of the extensions goes before the cluster.
+  site.extension_qos = "lent";
+  site.qos = {Qos{"lent", {}, "", 30, 0}, Qos{"pool", {}, "", 0, 1}, Qos{"other", {}, "", 0, 1, 900}};
+  CHECK(judge_preemption(site).exempt_seconds == 600);
+  site.qos[0].exempt_seconds = 0;
+  CHECK(judge_preemption(site).takes_all_back());
+  CHECK_FALSE(misses(judge_preemption(site), "PreemptExemptTime"));
+  site.partition_qos = "pool";
+  site.qos[1].exempt_seconds = 120;
+  CHECK(judge_preemption(site).exempt_seconds == 120);
+  site.type = "preempt/none";
+  CHECK(judge_preemption(site).exempt_seconds == 0);
+  CHECK_FALSE(judge_preemption(site).takes_all_back());
+
+  PreemptionSettings by = by_qos();
+  CHECK(judge_preemption(by).takes_all_back());
+  by.qos[1].exempt_seconds = 60;
+  CHECK_FALSE(judge_preemption(by).takes_all_back());
+  CHECK(judge_preemption(by).taken_back_for("high"));
+}
+
 TEST_CASE("a site without preemption") {
   for (const char* type : {"", "preempt/none"}) {
     PreemptionSettings site;

@@ -111,6 +111,24 @@ TEST_CASE("doctor: how Slurm preempts, backfills and counts") {
   CHECK(with("auth-type", "AuthType", "auth/slurm").verdict == Verdict::warning);
 }
 
+TEST_CASE("doctor: extensions that Slurm does not preempt while they are young") {
+  const auto with = [](std::uint32_t cluster, std::int64_t qos) {
+    return after("preempt-exempt-time", [&](Facts&, Slurm& slurm) {
+      slurm.exempt_seconds = cluster;
+      slurm.qos = {espalier::Qos{"espalier", {}, "", 0, 1, qos}};
+    });
+  };
+  CHECK(with(0, -1).verdict == Verdict::ok);
+  CHECK(with(600, 0).verdict == Verdict::ok);
+  for (const Finding& found : {with(600, -1), with(0, 600)}) {
+    CHECK(found.verdict == Verdict::warning);
+    CHECK(says(found, "in its first 600 s"));
+    CHECK(advises(found, "", "sacctmgr modify qos espalier set PreemptExemptTime=0"));
+  }
+  const Finding alone = after("preempt-exempt-time", [](Facts&, Slurm& slurm) { slurm.exempt_seconds = 60; });
+  CHECK(advises(alone, kSlurmConf, "PreemptExemptTime=0"));
+}
+
 TEST_CASE("doctor: prologs and epilogs with and without a limit") {
   const auto with = [](const char* check, const char* program, const char* limit) {
     return after(check, [&](Facts&, Slurm& slurm) {

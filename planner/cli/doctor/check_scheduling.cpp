@@ -23,7 +23,7 @@ std::vector<Remedy> preempt_by_partition(const Facts& facts, const Slurm& slurm)
   return remedies;
 }
 
-Finding preempt_type(const Facts& facts, const Slurm& slurm) {
+PreemptionSettings preemption_of(const Facts& facts, const Slurm& slurm) {
   PreemptionSettings site;
   site.type = slurm.setting("PreemptType");
   site.mode = slurm.setting("PreemptMode");
@@ -31,6 +31,13 @@ Finding preempt_type(const Facts& facts, const Slurm& slurm) {
   site.partition_mode = facts.elastic() == nullptr ? "CANCEL" : facts.elastic()->preempt_mode;
   site.extension_qos = facts.config.extension_qos;
   site.qos = slurm.qos;
+  site.partition_qos = facts.elastic() == nullptr ? "" : facts.elastic()->qos;
+  site.exempt_seconds = slurm.exempt_seconds;
+  return site;
+}
+
+Finding preempt_type(const Facts& facts, const Slurm& slurm) {
+  const PreemptionSettings site = preemption_of(facts, slurm);
   const PreemptionRule rule = judge_preemption(site);
   if (rule.by == PreemptionRule::By::qos) {
     if (rule.lends) return ok(rule.found);
@@ -52,6 +59,26 @@ Finding preempt_type(const Facts& facts, const Slurm& slurm) {
   return fault("PreemptType is " + (site.type.empty() ? "preempt/none" : site.type) +
                    ": Slurm takes no extension back, and other jobs wait for espalierd",
                preempt_by_partition(facts, slurm));
+}
+
+// Slurm preempts nothing younger, so that espalierd does not leave extensions to Slurm then.
+Finding exempt_time(const Facts& facts, const Slurm& slurm) {
+  const PreemptionSettings site = preemption_of(facts, slurm);
+  const PreemptionRule rule = judge_preemption(site);
+  if (rule.by == PreemptionRule::By::nobody) return ok("Slurm takes no extension back, whatever its age");
+  if (rule.exempt_seconds == 0) return ok("Slurm may preempt an extension from its start (PreemptExemptTime)");
+  std::vector<Remedy> remedies;
+  const auto exempt = [&](const std::string& name) {
+    remedies.push_back(command("sacctmgr modify qos " + name + " set PreemptExemptTime=0"));
+  };
+  for (const Qos& one : slurm.qos)
+    if ((one.name == site.extension_qos || one.name == site.partition_qos) && one.exempt_seconds > 0) exempt(one.name);
+  const std::string& own = site.partition_qos.empty() ? site.extension_qos : site.partition_qos;
+  if (remedies.empty() && slurm.find_qos(own) != nullptr) exempt(own);  // it goes before the cluster's
+  if (remedies.empty()) remedies.push_back({facts.slurm_conf(), "PreemptExemptTime=0", ""});
+  return warning("Slurm preempts no extension in its first " + std::to_string(rule.exempt_seconds) +
+                     " s (PreemptExemptTime): jobs that wait for its GPUs get them later, and only by espalierd",
+                 remedies);
 }
 
 bool lists(const std::string& names, const std::string& name) {
@@ -193,6 +220,7 @@ Finding epilog(const Facts& facts, const Slurm& slurm) {
 std::span<const Check> scheduling_checks() {
   static const Check table[] = {
       {"preempt-type", Audience::administrator, preempt_type},
+      {"preempt-exempt-time", Audience::administrator, exempt_time},
       {"extension-qos", Audience::administrator, extension_qos},
       {"kill-wait", Audience::administrator, kill_wait},
       {"backfill", Audience::administrator, backfill},

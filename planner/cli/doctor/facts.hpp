@@ -63,7 +63,8 @@ struct Slurm {
   std::string library;  // release of libslurm that this program loads, as in "22.05.8"
   std::vector<Partition> partitions;
   std::vector<Node> nodes;
-  std::vector<Qos> qos;  // empty: the site has no accounting
+  std::vector<Qos> qos;              // empty: the site has no accounting
+  std::uint32_t exempt_seconds = 0;  // PreemptExemptTime of the cluster
   // Seconds since the epoch: this host's clock before and after the question, slurmctld's between them (whole seconds).
   double asked = 0, answered = 0, controller_clock = 0;
 

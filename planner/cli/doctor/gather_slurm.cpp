@@ -17,7 +17,7 @@
 #include "planner/slurm/site.h"
 
 namespace espalier {
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Qos, name, preempts, mode, grace_seconds, usage_factor)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Qos, name, preempts, mode, grace_seconds, usage_factor, exempt_seconds)
 }
 
 namespace espalier::cli::doctor {
@@ -26,8 +26,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Partition, name, up, root_only, needs_reserva
                                    allow_groups, allow_qos, qos, preempt_mode, priority_tier, grace_seconds,
                                    max_minutes, deny_qos, inherits_mode)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Node, name, hostname, address, version, gpus, usable, boot, start)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slurm, settings, cgroup, slurm_user, library, partitions, nodes, qos, asked,
-                                   answered, controller_clock)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Slurm, settings, cgroup, slurm_user, library, partitions, nodes, qos, exempt_seconds,
+                                   asked, answered, controller_clock)
 
 namespace {
 
@@ -96,7 +96,8 @@ void add_qos(void* list, const espalier_qos* from) {
           {},
           from->preempt_mode == 0 ? "" : mode_text(from->preempt_mode),
           from->grace_seconds,
-          from->usage_factor};
+          from->usage_factor,
+          from->exempt_seconds};
   const std::string names = from->preempts;
   for (std::size_t begin = 0, comma; (comma = names.find(',', begin)) != std::string::npos; begin = comma + 1)
     qos.preempts.insert(names.substr(begin, comma - begin));
@@ -133,6 +134,7 @@ Slurm ask() {
   slurm.answered = now();
   slurm.controller_clock = static_cast<double>(conf->last_update);
   slurm.slurm_user = conf->slurm_user_id;
+  slurm.exempt_seconds = espalier_slurm_exempt_seconds(conf);
   slurm.settings = read_settings(espalier_slurm_settings(conf));
   slurm.cgroup = read_settings(espalier_slurm_cgroup_settings(conf));
 
