@@ -43,8 +43,8 @@ std::optional<std::string> refusal(const Decision& decision, const JobContext& c
   if (const auto broken = validate(decision.plan, facts.model.layers); !broken.empty())
     return "invalid plan: " + broken.front();
   if (decision.plan.global_batch != facts.model.global_batch) return "invalid plan: the global batch must not change";
-  // A base of one GPU is left by way of a plan on both bases (move.hpp).
-  const int most = moves_base(decision) ? std::max(context.max_gpus, 2) : context.max_gpus;
+  const int most =
+      moves_base(decision) ? most_after_move(context.max_gpus, decision.acquire, facts.plan) : context.max_gpus;
   if (decision.plan.gpu_count() > most) return "the plan exceeds the job's maximum";
   const auto present = facts.plan.ranks();
   for (const GpuId& gpu : decision.plan.ranks())  // a shrink may have no others

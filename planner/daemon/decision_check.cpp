@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/core/schedule/move.hpp"
 #include "planner/daemon/planning_input.hpp"
 
 namespace espalier {
@@ -30,7 +31,8 @@ std::string out_of_date(const Decision& decision, const PlanningInput& input, co
   const ElasticJob now = confirmed(job, slurm, max_gpus);
   if (now.anchor != was->anchor || now.extensions != was->extensions) return "the job holds other GPUs";
   if (job.unfit != was->unfit) return "its workers have died on other GPUs";
-  if (decision.plan.gpu_count() > now.max_gpus && decision.plan.gpu_count() > was->plan->gpu_count())
+  const int most = moves_base(decision) ? most_after_move(now.max_gpus, decision.acquire, *was->plan) : now.max_gpus;
+  if (decision.plan.gpu_count() > most && decision.plan.gpu_count() > was->plan->gpu_count())
     return "it may have " + std::to_string(now.max_gpus) + " GPUs at most now";
   if (live.not_before > input.now && (live.failed_to_shrink || decision.kind != DecisionKind::shrink))
     return "an earlier decision about the job has failed";

@@ -15,8 +15,8 @@ void clock_set_back(LiveJob& live, double before, double now) {
     for (auto& [name, at] : live.open->moments) not_later(at);
   }
   const auto sooner = [&](double& until) { until = std::max(0.0, until - (before - now)); };
-  for (double* const until :
-       {&live.not_before, &live.grow_not_before, &live.smaller_not_before, &live.no_smaller_before})
+  for (double* const until : {&live.not_before, &live.grow_not_before, &live.smaller_not_before,
+                              &live.no_smaller_before, &live.move_not_before})
     sooner(*until);
   for (auto& [node, until] : live.avoided) sooner(until);
 }

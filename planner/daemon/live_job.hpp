@@ -63,9 +63,10 @@ struct LiveJob {
   double smaller_not_before = 0;  // no other one before this time
   // While its base moves: jobs that waited before, and its own bases. The second base is withdrawn for others.
   std::set<JobId> waited_before;
-  std::vector<double> moves;                  // when its base was to be replaced, within the last hour
-  std::set<JobId> before;                     // extensions and bases when `open` was proposed
-  std::optional<DecisionRecord> measured;     // committed; its step time is still being measured
+  std::vector<double> moves;               // when its base was to be replaced, within the last hour
+  double move_not_before = 0;              // its base is not to be replaced before, after such a decision was dropped
+  std::set<JobId> before;                  // extensions and bases when `open` was proposed
+  std::optional<DecisionRecord> measured;  // committed; its step time is still being measured
   std::optional<BeforeGrowth> before_growth;  // the plan that a growth took it from, until it has paid or is taken back
   std::set<std::string> slow_told;            // slow nodes that were logged
   // Nodes where a growth made its steps slower, and until when it gets no extension there. After such a growth it gets

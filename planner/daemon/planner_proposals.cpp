@@ -21,6 +21,9 @@ namespace espalier {
 namespace {
 
 constexpr double kSmallerRests = 15;  // seconds after a smaller base that did not start; doubled each time
+// Seconds after a move that was dropped: what made it stale may last, and one move is made at a time, so that the base
+// of another job gets its turn.
+constexpr double kDroppedMoveRests = 30;
 
 }  // namespace
 
@@ -79,10 +82,11 @@ void Planner::apply(const Deciding& from, const Decided& result) {
 void Planner::drop(const Decision& decision, const Deciding& from, const std::string& why) {
   spdlog::info("job {}: {} dropped: {}", decision.job, to_string(decision.kind), why);
   const auto live = jobs_.find(decision.job);
+  const double now = clock_seconds();
+  if (live != jobs_.end() && moves_base(decision)) live->second.move_not_before = now + kDroppedMoveRests;
   // What a launcher reports may have made it stale, and must not keep the planner asking without end.
   if (live == jobs_.end()) think(from.trigger);
   else think_for(live->second.job.uid, from.trigger);
-  const double now = clock_seconds();
   if (live == jobs_.end() || !may_write(live->second, now)) return;
   DecisionRecord record;
   record.decision = decision;

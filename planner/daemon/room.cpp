@@ -79,8 +79,9 @@ std::optional<std::vector<MovableJob>> movable_now(std::map<JobId, LiveJob>& job
       return std::nullopt;
   std::vector<MovableJob> movable;
   for (auto& [id, live] : jobs)
-    if (live.movable && live.link && !live.job.held && !live.open && live.not_before <= now && live.bases.size() == 1 &&
-        moves_within_hour(live, now) < kMostMoves && (live.moves.empty() || now - live.moves.back() >= rest))
+    if (live.movable && live.link && !live.job.held && !live.open && live.not_before <= now &&
+        live.move_not_before <= now && live.bases.size() == 1 && moves_within_hour(live, now) < kMostMoves &&
+        (live.moves.empty() || now - live.moves.back() >= rest))
       movable.push_back({id, reach_of(live, slurm)});
   return movable;
 }

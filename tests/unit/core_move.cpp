@@ -195,6 +195,28 @@ TEST_CASE("where no node stays, a job whose replicas have several GPUs keeps a w
   CHECK(std::count_if(ranks.begin(), ranks.end(), [](const GpuId& gpu) { return gpu.node == "n3"; }) == 2);
 }
 
+TEST_CASE("where no node stays and the base is a single replica, it is left by way of two, beyond the job's maximum") {
+  ClusterView view = cluster();
+  view.nodes[0].gpu_owner = {7, 7};
+  ElasticJob trains = job();
+  trains.anchor = {{7, "n1", {0, 1}}};
+  trains.min_gpus = trains.max_gpus = 2;
+  trains.model.layers = 8;
+  trains.model.heads = 8;
+  trains.model.hidden = 64;
+  trains.model.global_batch = 16;
+  trains.parallel.tp = 2;
+  trains.plan = Plan{16, 1, {{8, 2, {{16, {{"n1", 0}, {"n1", 1}}}}}}};
+  const std::vector<ExtensionRequest> base{{.node = "n3", .gpus = 2}};
+  const auto plan = plan_after_move(trains, base, view, nullptr);
+  REQUIRE(plan);
+  CHECK(plan->gpu_count() == 4);
+  CHECK(most_after_move(trains.max_gpus, base, *trains.plan) == 4);
+  CHECK(most_after_move(8, base, *trains.plan) == 8);
+  CHECK(most_after_move(1, {{.node = "n3", .gpus = 1}}, uniform_plan(1, 1, 8, 16, 4, {{"n1", 0}})) == 2);
+  CHECK(most_after_move(3, base, Plan{}) == 3);
+}
+
 TEST_CASE("where no node stays and the base has one GPU, both bases train for a while") {
   ElasticJob trains = job();
   trains.anchor = {{7, "n1", {0}}};

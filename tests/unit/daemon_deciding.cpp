@@ -121,6 +121,16 @@ TEST_CASE("a decision is out of date when what it relied on has changed") {
     one.decision.plan = uniform_plan(4, 1, 8, 4, 4, {{"n1", 0}, {"n1", 1}, {"n2", 0}, {"n2", 1}});
     CHECK(one.why() == "it may have 2 GPUs at most now");
   }
+  SUBCASE("a base that is a single replica moves by way of a plan on both bases, beyond its maximum") {
+    live.job.max_gpus = 2;
+    live.job.plan = one.input.jobs.front().plan = Plan{4, 4, {{8, 2, {{4, {{"n1", 0}, {"n1", 1}}}}}}};
+    one.decision.kind = DecisionKind::migrate;
+    one.decision.acquire = {{"n2", 2}};
+    one.decision.plan = Plan{4, 2, {{8, 2, {{2, {{"n2", 0}, {"n2", 1}}}, {2, {{"n1", 0}, {"n1", 1}}}}}}};
+    CHECK(one.why().empty());
+    one.decision.kind = DecisionKind::grow;
+    CHECK(one.why() == "it may have 2 GPUs at most now");
+  }
   SUBCASE("a failure since") {
     live.not_before = 1001;
     CHECK(one.why() == "an earlier decision about the job has failed");

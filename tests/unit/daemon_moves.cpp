@@ -1,6 +1,9 @@
 // Bases of movable jobs that the planner moves by itself to GPUs on which their jobs train faster.
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/room.hpp"
 #include "tests/unit/daemon_cases.hpp"
@@ -11,7 +14,7 @@ using namespace espalier::test;
 
 namespace {
 
-constexpr JobId kBase = 1010;
+constexpr JobId kBase = 1010, kOtherBase = 1020;
 
 // Job 10 holds no GPUs; its base has two A100 of n1. The H100 of n2 are idle.
 struct Movable {
@@ -42,11 +45,11 @@ struct Movable {
     REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
     link->says(wire::BasesHeld{10, {kBase}, {}});
   }
-  static ElasticJob report(const std::optional<Profile>& profile) {
-    ElasticJob one = job(10, "n1", {0, 1}, 2);
-    one.anchor.front().job = kBase;
+  static ElasticJob report(const std::optional<Profile>& profile, JobId id = 10, JobId base = kBase, int gpu = 0) {
+    ElasticJob one = job(id, "n1", {gpu, gpu + 1}, 2);
+    one.anchor.front().job = base;
     one.model = model_cases::kShape;
-    one.plan = uniform_plan(2, 1, 12, 16, 4, {{"n1", 0}, {"n1", 1}});
+    one.plan = uniform_plan(2, 1, 12, 16, 4, {{"n1", gpu}, {"n1", gpu + 1}});
     one.total_steps = 100000;
     one.profile = profile;
     return one;
@@ -57,14 +60,33 @@ struct Movable {
     link->says(wire::Register{report({}), "n1", 1});
     REQUIRE(daemon.until([&] { return link->got<wire::Registered>().has_value(); }));
     link->says(wire::BasesHeld{10, {kBase}, types});
+    link->says(wire::Status{report(calm_profile(*report({}).plan))});
+  }
+  // Another movable job, 20, has its base on the other two A100 of n1, and trains as long as that one.
+  std::shared_ptr<TestLink> another_trains() {
+    daemon.slurm_says([](SlurmSnapshot& slurm) {
+      run_job(slurm, slurm_job(20, 1000, {}));
+      SlurmJob base = slurm_job(kOtherBase, 1000, {{kOtherBase, "n1", {2, 3}}}, "espalier:base:20:ab");
+      base.partition = "main";
+      run_job(slurm, base);
+    });
+    auto other = daemon.connect(1000);
+    const ElasticJob one = report({}, 20, kOtherBase, 2);
+    other->says(wire::Register{one, "n1", 2});
+    REQUIRE(daemon.until([&] { return other->got<wire::Registered>().has_value(); }));
+    other->says(wire::BasesHeld{20, {kOtherBase}, {}});
+    other->says(wire::Status{report(calm_profile(*one.plan), 20, kOtherBase, 2)});
+    return other;
+  }
+  Profile calm_profile(const Plan& plan) const {
     const Site site = site_from_view(daemon.planner->last_snapshot()->cluster, {}).site;
     JobCoefficients known = model_cases::known_job({});
     known.gpu.resize(site.hardware.types.size(), known.gpu.front());
-    Profile profile = model_cases::profile_of({site.hardware, site.topology}, known, *report({}).plan);
+    Profile profile = model_cases::profile_of({site.hardware, site.topology}, known, plan);
     profile.step = 10;
     profile.steps = 8;
     for (ReplicaProfile& one : profile.replicas) one.spread = 0.001;
-    link->says(wire::Status{report(profile)});
+    return profile;
   }
   std::optional<Decision> proposed() const {
     const auto message = link->got<wire::Propose>();
@@ -92,6 +114,39 @@ TEST_CASE("the planner moves a base to idle GPUs of a faster type, and lets the 
   movable.link->sent.clear();
   movable.daemon.pass(800);
   CHECK(!movable.proposed());
+}
+
+TEST_CASE("after a move that was dropped its job rests, and the base of another job moves") {
+  std::atomic<bool> inside{false}, go_on{false};  // outlive the planner
+  Movable movable;
+  const PlannerSettings plain = movable.daemon.planner->settings();
+  movable.set_gain(0);
+  movable.trains();
+  const auto other = movable.another_trains();
+  movable.daemon.pass(300);
+  PlannerSettings stops = plain;
+  stops.scheduler.discount = [&](const ElasticJob&) {
+    inside = true;
+    while (!go_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return 1.0;
+  };
+  movable.daemon.planner->configure(stops);
+  REQUIRE(movable.daemon.until([&] { return inside.load(); }));
+  movable.daemon.planner->configure(plain);  // what is decided now is out of date
+  go_on = true;
+  JobId dropped = 0;
+  REQUIRE(movable.daemon.until([&] {
+    for (const JobId id : {10, 20})
+      for (const auto& record : movable.daemon.store.decisions(id, 10))
+        if (record.decision.outcome == "dropped: the settings have been read again") dropped = id;
+    return dropped != 0;
+  }));
+  const auto& moves = dropped == 10 ? *other : *movable.link;
+  const auto& rests = dropped == 10 ? *movable.link : *other;
+  REQUIRE(movable.daemon.until([&] { return moves.got<wire::Propose>().has_value(); }));
+  CHECK(moves_base(moves.got<wire::Propose>()->decision));
+  movable.daemon.pass(300);
+  CHECK_FALSE(rests.got<wire::Propose>().has_value());
 }
 
 TEST_CASE("policy arena switches the type of a base itself, and keeps to what the site and the job want of moves") {

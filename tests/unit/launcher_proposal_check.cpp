@@ -117,6 +117,27 @@ TEST_CASE("a proposal to replace the base is for movable jobs, and names a base 
   }
 }
 
+TEST_CASE("a base that is a single replica is left by way of a plan on both bases, beyond the job's maximum") {
+  Proposal one;
+  one.context.movable = true;
+  one.context.min_gpus = one.context.max_gpus = 2;
+  one.facts.own = {{30, "n1", {0, 1}}};
+  one.facts.plan = Plan{16, 1, {{8, 2, {{16, {{"n1", 0}, {"n1", 1}}}}}}};
+  one.decision.kind = DecisionKind::migrate;
+  one.decision.acquire = {{"n3", 2}};
+  one.decision.plan = Plan{16, 1, {{8, 2, {{8, {{"n3", 0}, {"n3", 1}}}, {8, {{"n1", 0}, {"n1", 1}}}}}}};
+  CHECK(one.why() == "");
+  SUBCASE("a growth may have no more than the maximum") {
+    one.decision.kind = DecisionKind::grow;
+    CHECK(one.why() == "the plan exceeds the job's maximum");
+  }
+  SUBCASE("nor a move more than both bases") {
+    one.decision.plan.stages.front().replicas.back().share = 4;
+    one.decision.plan.stages.front().replicas.push_back({4, {{"n2", 0}, {"n2", 1}}});
+    CHECK(one.why() == "the plan exceeds the job's maximum");
+  }
+}
+
 TEST_CASE("a smaller base is refused with its reason") {
   JobContext context;
   context.job = 7;

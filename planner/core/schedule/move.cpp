@@ -73,6 +73,10 @@ bool any_node_stays(const ElasticJob& job, const std::vector<Holding>& base) {
                      [&](const Holding& held) { return now.contains(held.node); });
 }
 
+// What the plan keeps of the base that is left where no node stays. A whole replica of a stage: programs and models may
+// allow no smaller one.
+const std::vector<GpuId>& bridge_of(const Plan& present) { return present.stages.back().replicas.back().gpus; }
+
 bool uses_node(const Plan& plan, const std::string& node) {
   const auto ranks = plan.ranks();
   return std::any_of(ranks.begin(), ranks.end(), [&](const GpuId& gpu) { return gpu.node == node; });
@@ -200,9 +204,8 @@ std::optional<Plan> plan_on_base(const ElasticJob& job, const std::vector<Holdin
   moved.anchor = base;
   auto gpus = gpus_on(base, job.extensions);
   if (!any_node_stays(job, base)) {
-    // A whole replica of a stage: programs and models may allow no smaller one. As many GPUs as on the new base alone,
-    // so that what fits there fits here.
-    const std::vector<GpuId>& bridge = job.plan->stages.back().replicas.back().gpus;
+    // As many GPUs as on the new base alone, so that what fits there fits here.
+    const std::vector<GpuId>& bridge = bridge_of(*job.plan);
     if (gpus.size() > bridge.size()) gpus.resize(gpus.size() - bridge.size());
     gpus.insert(gpus.end(), bridge.begin(), bridge.end());
     Holding left{base_of(job), bridge.front().node, {}};
@@ -213,6 +216,13 @@ std::optional<Plan> plan_on_base(const ElasticJob& job, const std::vector<Holdin
     return plan && uses_node(*plan, left.node) ? std::move(plan) : std::nullopt;
   }
   return plan_on_subset(moved, gpus, known);
+}
+
+int most_after_move(int max_gpus, const std::vector<ExtensionRequest>& base, const Plan& present) {
+  if (present.stages.empty() || present.stages.back().replicas.empty()) return max_gpus;
+  std::size_t gpus = bridge_of(present).size();
+  for (const ExtensionRequest& request : base) gpus += static_cast<std::size_t>(std::max(0, request.gpus));
+  return std::max(max_gpus, static_cast<int>(gpus));
 }
 
 ElasticJob job_at_rest(const ElasticJob& job, const std::vector<ExtensionRequest>& base, const ClusterView& cluster) {

@@ -66,6 +66,10 @@ std::optional<Plan> plan_after_move(const ElasticJob& job, const std::vector<Ext
 // The same on a second base that runs: `base` is what Slurm has given it.
 std::optional<Plan> plan_on_base(const ElasticJob& job, const std::vector<Holding>& base, const PlanningBasis* known);
 
+// The most GPUs of the plan after a move of the base, where the job may have `max_gpus` otherwise and runs `present`. A
+// plan that leaves all of its nodes keeps a whole replica of it for a while, beside the new base.
+int most_after_move(int max_gpus, const std::vector<ExtensionRequest>& base, const Plan& present);
+
 // The job with the second base as its anchor; as it is, if the cluster lacks a node of `base`.
 ElasticJob job_at_rest(const ElasticJob& job, const std::vector<ExtensionRequest>& base, const ClusterView& cluster);
 
