@@ -6,6 +6,8 @@
 #include "planner/core/data_parallel.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/move.hpp"
+#include "planner/core/schedule/neutral_site.hpp"
+#include "planner/core/scheduler.hpp"
 
 namespace {
 
@@ -225,6 +227,46 @@ TEST_CASE("where no node stays and the base has one GPU, both bases train for a 
   trains.model.global_batch = 16;
   trains.plan = uniform_plan(1, 1, 8, 16, 4, {{"n1", 0}});
   CHECK(nodes_after(trains, {{.node = "n3", .gpus = 1}}) == std::vector<std::string>{"n3", "n1"});
+}
+
+TEST_CASE(
+    "where no node stays and the new nodes alone would be faster, the plan keeps GPUs of the old base all the same") {
+  ClusterView view = cluster();
+  view.nodes[0].gpu_owner = {7, 7};
+  PlanningBasis known{*neutral_site(view), std::nullopt};
+  for (NodeKind& kind : known.site.hardware.kinds) kind.nic_bandwidth = 1;
+  ElasticJob trains = job();
+  trains.anchor = {{7, "n1", {0, 1}}};
+  trains.min_gpus = trains.max_gpus = 2;
+  trains.model = {"gpt2", 8, 256, 8, 128, 1000, 16, 4};
+  trains.parallel.pp = 1;  // else there is a stage on each base: the search does not weigh what stages send each other
+  ElasticJob moved = trains;  // as it is planned for
+  std::vector<GpuId> gpus;
+  SUBCASE("two replicas of one GPU") {
+    trains.plan = uniform_plan(1, 2, 8, 16, 4, {{"n1", 0}, {"n1", 1}});
+    moved.extensions = {{7, "n1", {1}}};
+    gpus = {{"n3", 0}, {"n1", 1}};
+  }
+  SUBCASE("one replica of two GPUs") {
+    trains.parallel.tp = moved.parallel.tp = 2;
+    trains.plan = Plan{16, 1, {{8, 2, {{16, {{"n1", 0}, {"n1", 1}}}}}}};
+    moved.extensions = {{7, "n1", {0, 1}}};
+    moved.max_gpus = 4;
+    gpus = {{"n3", 0}, {"n3", 1}, {"n1", 0}, {"n1", 1}};
+  }
+  moved.plan = trains.plan;
+  moved.anchor = {{7, "n3", {0, 1}}};
+  const auto uses_old = [](const Plan& plan) {
+    const auto ranks = plan.ranks();
+    return std::any_of(ranks.begin(), ranks.end(), [](const GpuId& gpu) { return gpu.node == "n1"; });
+  };
+  const auto fastest = plan_on_subset(moved, gpus, &known);
+  REQUIRE(fastest);
+  CHECK_FALSE(uses_old(*fastest));
+  const auto plan = plan_after_move(trains, {{.node = "n3", .gpus = 2}}, view, &known);
+  REQUIRE(plan);
+  CHECK(uses_old(*plan));
+  CHECK(plan->ranks().front().node == "n3");
 }
 
 TEST_CASE("a job whose base waits cannot move") {

@@ -213,6 +213,12 @@ std::optional<Plan> plan_on_base(const ElasticJob& job, const std::vector<Holdin
     moved.extensions.push_back(left);
     moved.max_gpus = std::max(moved.max_gpus, static_cast<int>(gpus.size()));
     auto plan = plan_on_subset(moved, gpus, known);
+    if (!plan || uses_node(*plan, left.node)) return plan;
+    // The new nodes alone are predicted to be faster, e.g. over a slow network. But state has no other way to them. A
+    // plan with more GPUs than they have keeps some of the bridge.
+    const int fresh = static_cast<int>(gpus.size() - bridge.size());
+    moved.floor_gpus = std::max(moved.floor_gpus, fresh + 1);
+    plan = plan_on_subset(moved, gpus, known);
     return plan && uses_node(*plan, left.node) ? std::move(plan) : std::nullopt;
   }
   return plan_on_subset(moved, gpus, known);

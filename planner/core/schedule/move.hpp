@@ -58,8 +58,8 @@ std::vector<std::string> nodes_to_wait_for(int gpus, const MoveWish& wish, const
 
 // The plan after the move: on idle GPUs of these nodes (their indices are provisional), and on the job's extensions.
 // State goes over within nodes that both plans use. If there is none, the plan keeps one GPU of the present base in
-// place of one of the new base. The launcher leaves it in a second change, as both bases are held meanwhile.
-// nullopt: no valid plan fits. `job` has a plan.
+// place of one of the new base, also if the new nodes alone would be faster. The launcher leaves it in a second change,
+// as both bases are held meanwhile. nullopt: no valid plan fits. `job` has a plan.
 std::optional<Plan> plan_after_move(const ElasticJob& job, const std::vector<ExtensionRequest>& base,
                                     const ClusterView& cluster, const PlanningBasis* known);
 
