@@ -18,4 +18,9 @@ std::string absent_keeper(JobId job, const std::string& node, const std::string&
          "launch.network of espalier.toml";
 }
 
+std::string configuring_node(JobId job, const std::string& node, int seconds) {
+  return "Slurm gave job " + std::to_string(job) + " its GPUs on " + node + ", and after " + std::to_string(seconds) +
+         " s that node was still booting, or a Prolog ran on it";
+}
+
 }  // namespace espalier::launcher

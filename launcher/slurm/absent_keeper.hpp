@@ -1,4 +1,4 @@
-// What the user is told of a Slurm job that was started for a job, and whose keeper has not come.
+// What the user is told of a Slurm job that was granted to a job, and whose keeper has not come.
 #pragma once
 
 #include <string>
@@ -12,5 +12,7 @@ namespace espalier::launcher {
 std::string place_in(const std::vector<std::string>& environment);
 // `node`: where the keeper was to run. `place`: as place_in() gives it. `seconds`: how long it was waited for.
 std::string absent_keeper(JobId job, const std::string& node, const std::string& place, int seconds);
+// The same of one whose keeper could not start yet.
+std::string configuring_node(JobId job, const std::string& node, int seconds);
 
 }  // namespace espalier::launcher

@@ -16,13 +16,14 @@ constexpr std::chrono::seconds kLook{1}, kTaken{5};
 }  // namespace
 
 Acquisition::Acquisition(wire::Loop& loop, BlockingThread& slurm, const JobContext& context,
-                         std::vector<std::string> environment, ExtensionJobs& jobs, Callbacks callbacks)
+                         std::vector<std::string> environment, ExtensionJobs& jobs, Callbacks callbacks, Ask ask)
     : loop_(loop),
       slurm_(slurm),
       context_(context),
       environment_(std::move(environment)),
       jobs_(jobs),
-      callbacks_(std::move(callbacks)) {}
+      callbacks_(std::move(callbacks)),
+      ask_(std::move(ask)) {}
 
 void Acquisition::begin(const std::vector<ExtensionRequest>& requests, Grants& grants) {
   *wanted_ = ++attempt_;
@@ -35,9 +36,12 @@ void Acquisition::begin(const std::vector<ExtensionRequest>& requests, Grants& g
 
 std::string Acquisition::why_late() const {
   const int seconds = context_.config.acquire_seconds;
-  for (const auto& [id, job] : jobs_.all())
-    if (job.acquiring && !job.leaving && job.running && !job.keeper)
-      return absent_keeper(id, job.request.node, place_in(environment_), seconds);
+  for (const auto& [id, job] : jobs_.all()) {
+    if (!job.acquiring || job.leaving) continue;
+    if (job.running && !job.keeper) return absent_keeper(id, job.request.node, place_in(environment_), seconds);
+    if (const auto at = pending_.find(id); !job.running && at != pending_.end() && at->second.configuring)
+      return configuring_node(id, job.request.node, seconds);
+  }
   return "not granted within " + std::to_string(seconds) + " s";
 }
 
@@ -79,12 +83,12 @@ void Acquisition::poll() {
     pending.asked = true;
     const bool looks = wire::steady_now() - pending.looked_at >= kLook;
     if (looks) pending.looked_at = wire::steady_now();
-    slurm_.post([this, id = id, looks, node = job.request.node]() -> std::function<void()> {
+    slurm_.post([this, ask = ask_, id = id, looks, node = job.request.node]() -> std::function<void()> {
       std::optional<SlurmJob> seen;
       std::optional<int> idle;
       bool readable = true;
       try {
-        seen = load_job(id);
+        seen = ask(id);
         if (looks && seen && seen->state == SlurmJob::State::pending) idle = idle_gpus(node);
       } catch (const Error&) {
         readable = false;  // slurmctld is away: the deadline decides
@@ -106,6 +110,9 @@ void Acquisition::answered(JobId id, const std::optional<SlurmJob>& seen, std::o
   }
   if (seen->state == SlurmJob::State::pending) return weigh_chances(id, job->request, idle);
   if (seen->state != SlurmJob::State::running || seen->holdings.size() != 1) return;
+  // Slurm calls an extension running while its node boots. Its keeper comes after that.
+  pending_[id].configuring = seen->configuring;
+  if (seen->configuring) return;
   jobs_.runs(id, seen->holdings.front());
   if (static_cast<int>(job->holding.gpus.size()) != job->request.gpus)
     return fail("extension " + std::to_string(id) + " got other GPUs than it asked for");

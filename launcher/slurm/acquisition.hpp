@@ -25,10 +25,11 @@ class Acquisition {
     std::function<void()> granted;                       // every requested extension runs and its keeper is connected
     std::function<void(const std::string& why)> failed;  // one was refused, lost or late
   };
+  using Ask = std::function<std::optional<SlurmJob>(JobId)>;
   // `environment`: the variables that a keeper needs to find the launcher. `jobs` gets the extensions that Slurm has
-  // accepted. All references outlive this object.
+  // accepted. All references outlive this object. `ask` runs on `slurm`.
   Acquisition(wire::Loop& loop, BlockingThread& slurm, const JobContext& context, std::vector<std::string> environment,
-              ExtensionJobs& jobs, Callbacks callbacks);
+              ExtensionJobs& jobs, Callbacks callbacks, Ask ask = load_job);
 
   // One of `grants` is used for each. `granted` or `failed` follows, unless cancel() comes first.
   void begin(const std::vector<ExtensionRequest>& requests, Grants& grants);
@@ -43,8 +44,9 @@ class Acquisition {
  private:
   // An extension that Slurm has accepted and not started yet.
   struct Pending {
-    bool asked = false;                                               // a question about it is on its way to Slurm
-    std::chrono::steady_clock::time_point looked_at{};                // when its node's idle GPUs were last counted
+    bool asked = false;                                 // a question about it is on its way to Slurm
+    bool configuring = false;                           // it has its GPUs, and its processes cannot start yet
+    std::chrono::steady_clock::time_point looked_at{};  // when its node's idle GPUs were last counted
     std::optional<std::chrono::steady_clock::time_point> lacks_gpus;  // since when its node has had too few idle GPUs
   };
   void submit(const ExtensionRequest& request, const std::string& grant, bool immediate);
@@ -60,6 +62,7 @@ class Acquisition {
   const std::vector<std::string> environment_;
   ExtensionJobs& jobs_;
   Callbacks callbacks_;
+  const Ask ask_;
   std::map<JobId, Pending> pending_;
   int submitting_ = 0;
   unsigned attempt_ = 0;  // number of begin() calls; extensions of an older call are given back
