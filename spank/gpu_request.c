@@ -88,5 +88,8 @@ long espalier_gpus_requested(const struct espalier_shape* shape, int* exact) {
   long per_socket = product(product(espalier_gpus_in(shape->per_socket), nodes), at_least_one(shape->sockets_per_node));
   *exact = per_job || per_node || per_task || per_socket == 0 || shape->sockets_per_node > 0;
   /* If a job gives several, Slurm requires that they agree. */
-  return per_job ? per_job : per_node ? per_node : per_task ? per_task : per_socket;
+  long named = per_job ? per_job : per_node ? per_node : per_task ? per_task : per_socket;
+  if (named || shape->tasks_per_gpu <= 0) return named;
+  long sharing = at_least_one(shape->tasks) / shape->tasks_per_gpu;
+  return product(at_least_one(sharing), 1);
 }

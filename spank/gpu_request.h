@@ -16,11 +16,12 @@ const char* espalier_gpu_parts_in(const char* tres);
 
 struct espalier_shape {
   const char *per_job, *per_node, *per_socket, *per_task; /* TRES strings or NULL */
-  long nodes, tasks, sockets_per_node;                    /* 0: not given */
+  long nodes, tasks, sockets_per_node, tasks_per_gpu;     /* 0: not given */
 };
 
-/* GPUs of the whole request. `*exact` is 0 when Slurm derives the number later, because GPUs are
- * given per socket without a number of sockets. The result is then the least possible number. */
+/* GPUs of the whole request. Where no GPUs are named, --ntasks-per-gpu asks for some. `*exact` is 0 when Slurm derives
+ * the number later, because GPUs are given per socket without a number of sockets. The result is then the least
+ * possible number. */
 long espalier_gpus_requested(const struct espalier_shape* shape, int* exact);
 
 #ifdef __cplusplus

@@ -46,6 +46,9 @@ static long gpus_of(const job_desc_msg_t* job, long nodes, int* exact) {
   shape.per_task = job->tres_per_task;
   shape.nodes = nodes;
   shape.tasks = number_or_0(job->num_tasks);
+  shape.tasks_per_gpu = number16_or_0(job->ntasks_per_tres);
+  /* Slurm then gives each node one GPU, and starts as many tasks. */
+  if (shape.tasks == 0 && shape.tasks_per_gpu) shape.tasks = nodes * shape.tasks_per_gpu;
   if (shape.tasks == 0) shape.tasks = nodes * (number16_or_0(job->ntasks_per_node) ? (long)job->ntasks_per_node : 1);
   shape.sockets_per_node = number16_or_0(job->sockets_per_node);
   return espalier_gpus_requested(&shape, exact);

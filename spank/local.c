@@ -43,7 +43,8 @@ static long gpus_of(const slurm_job_info_t* job) {
                                        job->tres_per_task,
                                        job->num_nodes,
                                        job->num_tasks == NO_VAL ? 0 : job->num_tasks,
-                                       0};
+                                       0,
+                                       job->ntasks_per_tres >= NO_VAL16 ? 0 : job->ntasks_per_tres};
   int exact = 0;
   return espalier_gpus_requested(&shape, &exact);
 }

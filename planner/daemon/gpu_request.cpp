@@ -29,6 +29,7 @@ int requested_gpus(const GpuRequest& request) {
   const long per_socket = nodes * std::clamp(request.sockets_per_node, 1, 64) * gpus_in(request.per_socket);
   const long per_task = std::clamp(request.tasks, 1, 1 << 20) * gpus_in(request.per_task);
   const long most = std::max({gpus_in(request.per_job), nodes * gpus_in(request.per_node), per_socket, per_task});
+  if (most == 0 && request.tasks_per_gpu > 0) return std::clamp(request.tasks / request.tasks_per_gpu, 1, 1 << 20);
   return static_cast<int>(std::min(most, kMost));
 }
 

@@ -10,6 +10,7 @@ namespace espalier {
 struct GpuRequest {
   std::string per_job, per_node, per_socket, per_task;
   int nodes = 1, tasks = 1, sockets_per_node = 1;
+  int tasks_per_gpu = 0;  // --ntasks-per-gpu, which asks for GPUs where the texts name none; 0: not given
 };
 
 // 0 for a job without GPUs, and for a text that cannot be read. The planner leaves the job to

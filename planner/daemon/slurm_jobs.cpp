@@ -40,6 +40,7 @@ int wanted_gpus(const slurm_job_info_t& job) {
   request.nodes = known(job.num_nodes);
   request.tasks = known(job.num_tasks);
   request.sockets_per_node = job.sockets_per_node == NO_VAL16 ? 1 : job.sockets_per_node;
+  request.tasks_per_gpu = job.ntasks_per_tres >= NO_VAL16 ? 0 : job.ntasks_per_tres;
   return requested_gpus(request);
 }
 

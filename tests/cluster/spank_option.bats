@@ -71,6 +71,8 @@ refused_everywhere() { # VALUE TEXT
   refused "MIN is 4, but the job requests 3 GPUs" salloc --gres=gpu:h100:3 --elastic=4:8 true
   refused "MIN is 5, but the job requests 4 GPUs" sbatch -N2 --gpus-per-node=2 --elastic=5:8 --wrap true
   refused "MIN is 5, but the job requests 4 GPUs" sbatch -n4 --gpus-per-task=1 --elastic=5:8 --wrap true
+  refused "MIN is 3, but the job requests 2 GPUs" sbatch -n8 --ntasks-per-gpu=4 --elastic=3:8 --wrap true
+  refused "MIN is 3, but the job requests 2 GPUs" sbatch -N2 --ntasks-per-gpu=4 --elastic=3:8 --wrap true
 }
 
 @test "MAX below the request" {

@@ -92,6 +92,20 @@ TEST_CASE("a new job is left to Slurm, whatever reason it has, for five seconds 
   CHECK(waiting.priority == 100);
 }
 
+TEST_CASE("a job that names no GPUs asks for those that its tasks share") {
+  Pending job;
+  job.record.tres_per_node = nullptr;
+  job.record.num_tasks = 8;
+  job.record.ntasks_per_tres = NO_VAL16;
+  CHECK_FALSE(waits_for_gpus(job.record, 1001));
+  job.record.ntasks_per_tres = 4;
+  CHECK(waits_for_gpus(job.record, 1001));
+  CHECK(waiting_of(job.record, false, 1001).gpus == 2);
+  job.record.tres_per_node = job.tres.data();
+  job.record.num_nodes = 2;
+  CHECK(waiting_of(job.record, false, 1001).gpus == 4);
+}
+
 TEST_CASE("PreemptMode in words") {
   CHECK(preempt_mode_text(PREEMPT_MODE_CANCEL | PREEMPT_MODE_GANG) == "CANCEL");
   CHECK(preempt_mode_text(PREEMPT_MODE_REQUEUE) == "REQUEUE");

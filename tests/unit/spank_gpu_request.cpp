@@ -12,12 +12,12 @@ namespace {
 
 struct Request {
   const char *job = nullptr, *node = nullptr, *socket = nullptr, *task = nullptr;
-  long nodes = 0, tasks = 0, sockets = 0;
+  long nodes = 0, tasks = 0, sockets = 0, tasks_per_gpu = 0;
   bool exact = true;
 };
 
 long gpus_of(const Request& r) {
-  const espalier_shape shape{r.job, r.node, r.socket, r.task, r.nodes, r.tasks, r.sockets};
+  const espalier_shape shape{r.job, r.node, r.socket, r.task, r.nodes, r.tasks, r.sockets, r.tasks_per_gpu};
   int exact = -1;
   const long gpus = espalier_gpus_requested(&shape, &exact);
   CHECK(exact == (r.exact ? 1 : 0));
@@ -74,6 +74,14 @@ TEST_CASE("a shape that a user made up overflows nothing") {
   std::string many = "gpu:1000000";
   for (int i = 0; i < 1000; ++i) many += ",gpu:1000000";
   CHECK(espalier_gpus_in(many.c_str()) == ESPALIER_GPUS_LIMIT);
+}
+
+TEST_CASE("where no GPUs are named, tasks that share one ask for them") {
+  CHECK(gpus_of({.nodes = 1, .tasks = 8, .tasks_per_gpu = 4}) == 2);
+  CHECK(gpus_of({.nodes = 2, .tasks = 2, .tasks_per_gpu = 1}) == 2);
+  CHECK(gpus_of({.nodes = 1, .tasks_per_gpu = 4}) == 1);
+  CHECK(gpus_of({.job = "gpu:4", .nodes = 1, .tasks = 8, .tasks_per_gpu = 2}) == 4);
+  CHECK(gpus_of({.tasks = std::numeric_limits<long>::max(), .tasks_per_gpu = 1}) == ESPALIER_GPUS_LIMIT);
 }
 
 TEST_CASE("a request per socket without a number of sockets is a lower bound, and says so") {
