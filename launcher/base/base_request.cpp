@@ -31,6 +31,7 @@ BaseJob base_job(const JobContext& context, const BaseTime& time, const BaseShap
   job.account = context.account;
   job.reservation = context.reservation;
   job.wckey = context.wckey;
+  job.cluster = context.site.cluster;
   job.nice = context.nice;
   job.name = "base-" + std::to_string(context.job);
   job.comment = base_comment(context.job, wire::fresh_nonce().substr(0, 8)) + (only.empty() ? "" : kBeside);

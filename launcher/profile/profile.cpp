@@ -94,7 +94,7 @@ int profile(const std::vector<std::string>& words) {
     throw Error("job " + std::to_string(request.job) + ": each GPU type that it may have has its profile job already");
   int submitted = 0;
   for (const Json& place : places) try {
-      const JobId id = submit_profile_job(config, request, place, 0);
+      const JobId id = submit_profile_job(config, site.cluster, request, place, 0);
       ++submitted;
       std::printf("Profile job %u of job %u %s on a GPU of %s (%s)\n", id, request.job,
                   place.value("idle", false) ? "starts" : "waits for its turn",

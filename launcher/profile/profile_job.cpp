@@ -47,8 +47,8 @@ Json ask_planner(const wire::Config& config, const std::vector<uid_t>& planner_u
   return wire::from_frame<wire::Reply>(*frame).body;
 }
 
-JobId submit_profile_job(const wire::Config& config, const ProfileRequest& request, const Json& place,
-                         int delay_seconds) {
+JobId submit_profile_job(const wire::Config& config, const std::string& cluster, const ProfileRequest& request,
+                         const Json& place, int delay_seconds) {
   const auto anchor = load_job(request.job);
   if (!anchor) throw Error("job " + std::to_string(request.job) + ": Slurm does not know it");
   const auto own_or = [](const std::string& site, const std::string& anchors) { return site.empty() ? anchors : site; };
@@ -66,6 +66,7 @@ JobId submit_profile_job(const wire::Config& config, const ProfileRequest& reque
   job.constraint = own_or(config.extension_constraint, fits_one_node(anchor->features) ? anchor->features : "");
   job.reservation = own_or(config.extension_reservation, anchor->reservation);
   job.wckey = anchor->wckey;
+  job.cluster = cluster;
   job.nice = std::max(0, anchor->nice);
   job.typed_gpus = anchor->typed_gpus;
   job.comment = "espalier:ext:" + number + ":" + nonce.substr(0, ESPALIER_GRANT_ID) + " " + wire::kStageProfileWord +

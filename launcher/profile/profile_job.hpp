@@ -25,9 +25,9 @@ Json ask_planner(const wire::Config& config, const std::vector<uid_t>& planner_u
                  const Json& arguments);
 
 // Submits a profile job at `place`, an entry of stage_places' reply, with this process's environment and folder. It
-// starts `delay_seconds` from now at the earliest. Returns its id. Throws Error.
-JobId submit_profile_job(const wire::Config& config, const ProfileRequest& request, const Json& place,
-                         int delay_seconds);
+// starts `delay_seconds` from now at the earliest. `cluster`: this one's name. Returns its id. Throws Error.
+JobId submit_profile_job(const wire::Config& config, const std::string& cluster, const ProfileRequest& request,
+                         const Json& place, int delay_seconds);
 
 // `espalier-launch profile`; `words`: what follows. Returns the exit code. Throws Error.
 int profile(const std::vector<std::string>& words);

@@ -39,7 +39,7 @@ Json ProfileQuestions::places(const std::string& type) const {
 }
 
 JobId ProfileQuestions::submit_next(const Json& place, int delay_seconds) const {
-  return submit_profile_job(config_, request_, place, delay_seconds);
+  return submit_profile_job(config_, site_.cluster, request_, place, delay_seconds);
 }
 
 }  // namespace espalier::launcher

@@ -128,6 +128,8 @@ JobId submit_base(const BaseJob& job) {
   if (!reservation.empty()) description.reservation = reservation.data();
   if (!wckey.empty()) description.wckey = wckey.data();
   if (job.nice > 0) description.nice = NICE_OFFSET + static_cast<std::uint32_t>(job.nice);
+  std::string cluster = job.cluster;
+  if (!cluster.empty()) description.clusters = cluster.data();
   description.comment = comment.data();
   if (!only.empty()) description.req_nodes = only.data();
   if (!excluded.empty()) description.exc_nodes = excluded.data();

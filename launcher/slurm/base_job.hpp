@@ -17,6 +17,7 @@ struct BaseJob {
   std::string partition, qos, account, name, comment;
   std::string reservation, wckey;        // of the submitted job; empty: none
   int nice = 0;                          // the same
+  std::string cluster = {};              // as in ExtensionJob
   std::string script;                    // whole text of the batch script
   std::vector<std::string> environment;  // "NAME=value"
   std::string directory;                 // its working directory

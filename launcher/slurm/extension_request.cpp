@@ -23,6 +23,7 @@ ExtensionJob extension_job(const JobContext& context, std::vector<std::string> e
   job.constraint = own_or(config.extension_constraint, inherits ? context.features : "");
   job.reservation = own_or(config.extension_reservation, context.reservation);
   job.wckey = context.wckey;
+  job.cluster = context.site.cluster;
   job.nice = context.nice;
   job.typed_gpus = context.typed_gpus;
   // A grant is for the extension of its id (planner/wire/grant.h).

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "launcher/slurm/job_state.hpp"
 #include "launcher/slurm/libslurm.hpp"
 #include "planner/core/gres.hpp"
 #include "planner/core/hostlist.hpp"
@@ -23,19 +24,6 @@ namespace {
 // Up to so many jobs are asked about one by one. slurmctld then sends less than for all jobs of a user, who may have
 // thousands that wait.
 constexpr std::size_t kSingly = 4;
-
-SlurmJob::State state_of(std::uint32_t state) {
-  if ((state & JOB_COMPLETING) != 0) return SlurmJob::State::completing;
-  switch (state & JOB_STATE_BASE) {
-    case JOB_PENDING:
-      return SlurmJob::State::pending;
-    case JOB_RUNNING:
-    case JOB_SUSPENDED:
-      return SlurmJob::State::running;
-    default:
-      return SlurmJob::State::ended;
-  }
-}
 
 // Whether a job named a GPU type in its request.
 bool names_type(const slurm_job_info_t& job) {
@@ -217,6 +205,8 @@ JobId submit_extension(const ExtensionJob& job) {
   if (!reservation.empty()) description.reservation = reservation.data();
   if (!wckey.empty()) description.wckey = wckey.data();
   if (job.nice > 0) description.nice = NICE_OFFSET + static_cast<std::uint32_t>(job.nice);
+  std::string cluster = job.cluster;
+  if (!cluster.empty()) description.clusters = cluster.data();
   description.comment = comment.data();
   description.req_nodes = node.data();
   description.min_nodes = description.max_nodes = 1;
@@ -294,6 +284,7 @@ SlurmSite load_site(const std::string& extension_qos) {
   SlurmSite site;
   slurm_conf_t* conf = nullptr;
   if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS) fail("slurm: slurm.conf cannot be asked for");
+  site.cluster = text(conf->cluster_name);
   site.auth_type = text(conf->authtype);
   site.planner_uids.push_back(conf->slurm_user_id);
   const std::string plugins = text(conf->task_plugin);

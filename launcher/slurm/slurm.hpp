@@ -56,6 +56,7 @@ struct ExtensionJob {
   std::string partition, account, comment;
   std::string qos, constraint, reservation;  // empty: none is named
   std::string wckey = {};                    // the same
+  std::string cluster = {};                  // the only one of a federation that may run it; empty: any
   int nice = 0;
   bool typed_gpus = false;               // ask for the node's GPU type; always done where a node has several
   std::string script;                    // whole text of the batch script
@@ -93,6 +94,7 @@ void end_step(JobId id, std::uint32_t step);
 void requeue(JobId id);
 // The settings of Slurm that the launcher needs.
 struct SlurmSite {
+  std::string cluster;                 // ClusterName
   std::string auth_type;               // AuthType, as in "auth/munge"
   std::vector<uid_t> planner_uids{0};  // users that may run espalierd: root and SlurmUser
   // Whether a TaskPlugin binds processes to CPUs. Without one srun complains about --cpu-bind.

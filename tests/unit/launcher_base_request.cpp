@@ -102,16 +102,20 @@ TEST_CASE("a base beside another one must start within two minutes, also without
   CHECK(forever.deadline == forever.ends + 120);
 }
 
-TEST_CASE("a base and an extension have the wckey and the nice value of the submitted job") {
+TEST_CASE("a base and an extension have the wckey and the nice value of the submitted job, and its cluster") {
   JobContext context = movable();
   context.wckey = "thesis";
   context.nice = 100;
+  context.site.cluster = "east";
   const BaseJob base = base_job(context, BaseTime(0), shape(), {}, {}, false);
   CHECK(base.wckey == "thesis");
   CHECK(base.nice == 100);
   const ExtensionJob extension = extension_job(context, {}, {"n1", 1, 1, 1, 60}, "", false);
   CHECK(extension.wckey == "thesis");
   CHECK(extension.nice == 100);
+  // A federation would have its other clusters run them, too.
+  CHECK(base.cluster == "east");
+  CHECK(extension.cluster == "east");
 }
 
 TEST_CASE("where the partition of the bases allows less time than the user asked for, that is said") {
