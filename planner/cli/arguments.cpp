@@ -4,6 +4,8 @@
 #include <charconv>
 #include <utility>
 
+#include "planner/cli/job_operand.hpp"
+
 namespace espalier::cli {
 namespace {
 
@@ -172,7 +174,8 @@ Arguments parse_arguments(const std::vector<std::string>& arguments) {
     if (attached) throw UsageError(word + ": takes no value");
   }
   if (job && result.plans()) result.job_file = *job;
-  else if (job) result.job = count_option("--job", *job);
+  else if (job && !names_job(*job)) throw UsageError("--job: \"" + *job + "\" is not a job id");
+  else if (job) result.job = *job;
   check_options(result);
   return result;
 }

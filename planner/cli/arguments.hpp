@@ -20,7 +20,7 @@ struct Arguments {
   std::vector<std::string> words;  // command and operands
   bool one_line = false, json = false, help = false, version = false;
   bool all = false;                    // forget's --all
-  std::optional<std::uint32_t> job;    // --job of all commands except plan
+  std::string job;                     // --job of all commands except plan (job_operand.hpp); empty: not given
   std::optional<std::uint32_t> limit;  // --limit
   std::string user;                    // usage's --user; empty: not given
   std::string config;

@@ -1,11 +1,12 @@
 #include "planner/cli/ask.hpp"
 #include "planner/cli/commands.hpp"
+#include "planner/cli/job_operand.hpp"
 
 namespace espalier::cli {
 
 std::string control(const Arguments& arguments, const wire::Config& config) {
   const std::string& what = arguments.words[0];
-  const auto id = id_operand(arguments, 1, "a job id");
+  const auto id = job_operand(arguments, 1);
   expect_words(arguments, 2);
   Json question{{"job", id}};
   if (!arguments.type.empty()) question["type"] = arguments.type;

@@ -1,11 +1,12 @@
 #include "planner/cli/ask.hpp"
 #include "planner/cli/commands.hpp"
+#include "planner/cli/job_operand.hpp"
 #include "planner/cli/records.hpp"
 
 namespace espalier::cli {
 
 std::string explain(const Arguments& arguments, const wire::Config& config) {
-  const auto id = id_operand(arguments, 1, "a job id");
+  const auto id = job_operand(arguments, 1);
   expect_words(arguments, 2);
   const Json reply = ask(config, "explain", {{"job", id}});
   if (arguments.json) return reply.dump(2) + "\n";

@@ -1,5 +1,6 @@
 #include "planner/cli/ask.hpp"
 #include "planner/cli/commands.hpp"
+#include "planner/cli/job_operand.hpp"
 #include "planner/cli/records.hpp"
 
 namespace espalier::cli {
@@ -31,12 +32,9 @@ std::string show(const Arguments& arguments, const wire::Config& config) {
                      ": no such thing; use job, jobs, scale, decision, decisions, nodes, profile, profiles or config");
   expect_words(arguments, single ? 3 : 2);
   Json question = Json::object();
-  if (single)
-    question[what] = id_operand(arguments, 2,
-                                what == "job" || what == "scale" ? "a job id"
-                                : what == "profile"              ? "a profile id"
-                                                                 : "a decision id");
-  if (what == "decisions" && arguments.job) question["job"] = *arguments.job;
+  if (what == "job" || what == "scale") question[what] = job_operand(arguments, 2);
+  else if (single) question[what] = id_operand(arguments, 2, what == "profile" ? "a profile id" : "a decision id");
+  if (what == "decisions" && !arguments.job.empty()) question["job"] = job_number(arguments.job);
   if (what == "decisions" && arguments.limit) question["limit"] = *arguments.limit;
   const Json reply = ask(config, what, question);
   if (arguments.json) return reply.dump(2) + "\n";

@@ -6,6 +6,7 @@
 
 #include "planner/cli/ask.hpp"
 #include "planner/cli/commands.hpp"
+#include "planner/cli/job_operand.hpp"
 #include "planner/cli/records.hpp"
 #include "planner/core/error.hpp"
 
@@ -110,7 +111,7 @@ std::string usage(const Arguments& arguments, const wire::Config& config) {
     question["user"] = uid_of(arguments.user);
   } else {
     if (arguments.words.size() < 2) throw UsageError("usage: needs a job id, or --user=USER");
-    question["job"] = id_operand(arguments, 1, "a job id");
+    question["job"] = job_operand(arguments, 1);
     expect_words(arguments, 2);
   }
   const Json reply = ask(config, "usage", question);

@@ -10,10 +10,10 @@ TEST_CASE("options may stand anywhere") {
   CHECK(a.words == std::vector<std::string>{"show", "decisions"});
   CHECK(a.one_line);
   CHECK(a.json);
-  CHECK(a.job == 12);
+  CHECK(a.job == "12");
   CHECK(a.limit == 5);
   CHECK(a.config == "/x");
-  CHECK(parse_arguments({"--job=0"}).job == 0);
+  CHECK(parse_arguments({"--job=4711_3"}).job == "4711_3");
 }
 
 TEST_CASE("what cannot be understood is a usage error that names it") {
@@ -29,7 +29,8 @@ TEST_CASE("what cannot be understood is a usage error that names it") {
   CHECK(complaint({"--job"}).find("needs a value") != std::string::npos);
   CHECK(complaint({"--job", "x"}).find("\"x\"") != std::string::npos);
   CHECK(complaint({"--json=1"}).find("takes no value") != std::string::npos);
-  CHECK(complaint({"--job", "99999999999"}).find("not a number") != std::string::npos);
+  CHECK(complaint({"--job", "99999999999"}).find("not a job id") != std::string::npos);
+  CHECK(complaint({"--limit", "99999999999"}).find("not a number") != std::string::npos);
   CHECK(complaint({"show"}).empty());
 }
 

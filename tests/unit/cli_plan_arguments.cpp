@@ -25,10 +25,10 @@ TEST_SUITE("plan") {
     const Arguments a = parse_arguments({"--job", "a.toml", "plan", "--cluster=c.toml", "--gpus", "16,8,16"});
     CHECK(a.plans());
     CHECK(a.job_file == "a.toml");
-    CHECK_FALSE(a.job);
+    CHECK(a.job.empty());
     CHECK(a.cluster == "c.toml");
     CHECK(a.gpu_counts == std::vector<int>{8, 16});
-    CHECK(parse_arguments({"show", "decisions", "--job=7"}).job == 7);
+    CHECK(parse_arguments({"show", "decisions", "--job=7"}).job == "7");
     CHECK(parse_arguments({"plan", "-h"}).help);
   }
 
@@ -57,6 +57,6 @@ TEST_SUITE("plan") {
     CHECK(complaint({"show", "jobs", "--profiles=a"}) == "--profiles: only with plan");
     CHECK(complaint({"show", "jobs", "--cluster=c"}) == "--cluster: only with plan");
     CHECK(complaint({"show", "jobs", "--gpus=8"}) == "--gpus: only with plan");
-    CHECK(complaint({"show", "decisions", "--job=a.toml"}) == "--job: \"a.toml\" is not a number");
+    CHECK(complaint({"show", "decisions", "--job=a.toml"}) == "--job: \"a.toml\" is not a job id");
   }
 }
