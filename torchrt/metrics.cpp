@@ -100,9 +100,13 @@ void Metrics::write_step(const StepRecord& step, double tokens_per_second, doubl
   write_line(line.dump() + "\n");
 }
 
+// The file may have millions of lines, and all GPUs wait: a line without the figure's name and the step's number as
+// text is not parsed.
 bool Metrics::has(const char* figure, std::int64_t step) const {
+  const std::string number = std::to_string(step);
   std::ifstream in(path_);
   for (std::string line; std::getline(in, line);) {
+    if (line.find(figure) == std::string::npos || line.find(number) == std::string::npos) continue;
     const Json json = try_json(line);
     if (json.is_object() && json.contains(figure) && json.contains("step") && json["step"] == step) return true;
   }

@@ -46,6 +46,8 @@ class Metrics {
   // unknown. Does nothing when the file holds the step.
   void record_missing(const StepRecord& step);
   void record_validation(std::int64_t step, double loss, double seconds);
+  // Whether a file was named. It may not have been possible to open it.
+  bool has_file() const { return !path_.empty(); }
   // Whether the file has the validation after `step`. Without a file it is not known, and the answer is no.
   bool has_validation(std::int64_t step) const { return has("validation_loss", step); }
 

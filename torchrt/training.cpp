@@ -212,9 +212,9 @@ bool Training::after_step(std::int64_t step, const std::function<bool()>& stop) 
 }
 
 // Only rank 0 has the file.
-bool Training::lacks_validation(std::int64_t step) {
+bool Training::lacks_validation(std::int64_t step, bool is_first) {
   if (!validation_is_due(step)) return false;
-  const bool there = metrics_ && metrics_->has_validation(step);
+  const bool there = metrics_ && ((is_first && !metrics_->has_file()) || metrics_->has_validation(step));
   return world_.minimum(there ? 0 : 1) > 0;
 }
 

@@ -76,8 +76,9 @@ class Training {
   bool after_step(std::int64_t step, const std::function<bool()>& stop);
   // Before the first step here: whether a validation after `step` is due that no earlier generation has written into
   // the file of open_metrics(). One that was to stop for a change leaves it to the next, and so do ranks that die in
-  // it. Collective.
-  bool lacks_validation(std::int64_t step);
+  // it. `is_first`: no generation of this job was before; then `step` is a checkpoint's, and without such a file its
+  // validation was made, or each start would make it again. Collective.
+  bool lacks_validation(std::int64_t step, bool is_first);
   // A hand-off through the disk. save() puts the state, which is the one after `step`, into a
   // checkpoint. It returns false on all ranks when that failed. load() gives the units of `state`,
   // which have memory, their values from the checkpoint. It throws Error on this rank alone. Both

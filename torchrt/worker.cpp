@@ -306,7 +306,7 @@ class Worker {
       tell_notice();
       return switch_requested();
     };
-    if (done > 0 && training_->lacks_validation(done)) {
+    if (done > 0 && training_->lacks_validation(done, !source_)) {
       // The copies of the generation before may end with the GPUs that have left, and a validation may take long.
       if (snapshots_) snapshots_->boundary(done);
       stand_while(!training_->after_step(done, stop), done, stop);

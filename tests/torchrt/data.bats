@@ -153,6 +153,27 @@ PY
   [[ "$output" == *"data file few: has 12 samples, data.validation_samples is 16"* ]]
 }
 
+# Its validations are those after step 10, where it was made before, and after the last one.
+@test "a job that starts from a checkpoint makes that step's validation where its metrics file lacks it, and not without such a file" {
+  [ "$(id -u)" = 0 ] || skip "a private munged needs root"
+  rm -rf kept again.jsonl
+  ranks 2 --set checkpoint.directory=kept --set checkpoint.every=10 --keep 9 --set device.gflops=4
+  rm -r kept/step-12
+  cp -r kept start
+  echo "{\"first\": $(plan 4:2@a/0 4:2@a/1), \"acts\": []}" > script.json
+  local metrics
+  for metrics in "" "--metrics again.jsonl"; do
+    rm -r kept; cp -r start kept
+    # shellcheck disable=SC2086
+    STAGE_DIRECTOR_SECONDS=380 timeout -k 5 400 "$here/with_munge.sh" "$director" script.json summary.json -- \
+      "$train" small.toml --set checkpoint.directory=kept --set data.validation=text --set data.validate_every=5 \
+      --set data.validation_samples=64 --set metrics.progress_every=1 $metrics > again.log 2>&1
+    cat again.log
+    grep -q 'resumes after step 10, from kept/step-10' again.log
+    [ "$(grep -o 'step [0-9]*/12  validation loss' again.log | grep -o ' [0-9]*/' | tr -d ' /\n')" = "${metrics:+10}12" ]
+  done
+}
+
 @test "a validation tells the launcher that it gets on, and its step is told before it" {
   [ "$(id -u)" = 0 ] || skip "a private munged needs root"
   echo "{\"first\": $(plan 4:2@a/0 4:2@a/1), \"acts\": []}" > script.json

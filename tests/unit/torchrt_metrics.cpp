@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cmath>
 
 #include "planner/core/error.hpp"
@@ -112,6 +113,31 @@ TEST_CASE("whether the file has the validation after a step is known by its line
   CHECK(next.has_validation(2));
   CHECK_FALSE(next.has_validation(3));
   CHECK_FALSE(Metrics(metrics_config(""), {1, 1, "p", 4, 1e9}, 2).has_validation(2));
+  CHECK(next.has_file());
+  CHECK_FALSE(Metrics(metrics_config(""), {1, 1, "p", 4, 1e9}, 2).has_file());
+}
+
+TEST_CASE("whether the file has a validation is known without parsing the lines of all steps") {
+  using Clock = std::chrono::steady_clock;
+  constexpr int kSteps = 20000;
+  const TestFolder folder;
+  const Config config = metrics_config(folder / "m");
+  {
+    Metrics metrics(config, {0, 1, "p", 4, 1e9}, 0);
+    metrics.record({1, 5, 1, 1, 1});
+  }
+  std::ifstream in(config.metrics.path);
+  std::string line, all;
+  std::getline(in, line);
+  for (int i = 0; i < kSteps; ++i) all += line + "\n";
+  std::ofstream(config.metrics.path) << all;
+  Metrics metrics(config, {1, 1, "p", 4, 1e9}, std::nullopt);
+  metrics.record_validation(7, 5.25, 0.1);
+  const Clock::time_point begin = Clock::now();
+  CHECK(metrics.has_validation(7));
+  const Clock::time_point looked = Clock::now();
+  CHECK(lines_of(config.metrics.path).size() == kSteps + 1);
+  CHECK(looked - begin < (Clock::now() - looked) / 2);
 }
 
 TEST_CASE("a metrics file on a full disk does not end a training") {
