@@ -96,6 +96,7 @@ Buffer Executor::tied_memory(std::size_t held, const Op& op) {
 
 StepOutcome Executor::run(std::int64_t step, const Data& data, const VoteQuestion& vote) {
   step_ = step;
+  stopped_ = {};
   vote_ = vote;
   engine_.compute.begin_step(step);
   execute(ops_, data,
@@ -179,16 +180,20 @@ std::optional<double> Executor::evaluate(const Data& data, int samples, const st
   ESPALIER_INVARIANT(samples > 0 && samples % batch == 0);
   const Unobserved unobserved(*this);
   Interruption interruption(engine_.world, stop);
-  double sum = 0;
-  for (int first = 0; first < samples; first += batch) {
+  Evaluated done = std::exchange(stopped_, {});
+  while (done.samples < samples) {
     engine_.compute.begin_evaluation();
-    execute(forward_ops_, data, static_cast<std::uint64_t>(first));
-    sum += engine_.compute.loss_sum();
+    execute(forward_ops_, data, static_cast<std::uint64_t>(done.samples));
+    done.sum += engine_.compute.loss_sum();
+    done.samples += batch;
     if (after_batch) after_batch();
-    if (first + batch < samples && interruption.after_batch()) return std::nullopt;
+    if (done.samples < samples && interruption.after_batch()) {
+      stopped_ = done;
+      return std::nullopt;
+    }
   }
-  engine_.world.sum({&sum, 1});
-  return sum / (kLossUnit * samples * engine_.config.model.sequence);
+  engine_.world.sum({&done.sum, 1});
+  return done.sum / (kLossUnit * samples * engine_.config.model.sequence);
 }
 
 void Executor::execute(const std::vector<Op>& ops, const Data& data, std::uint64_t first_sample) {

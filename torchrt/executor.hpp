@@ -83,7 +83,8 @@ class Executor {
   void rehearse(const Data& data);
   // Mean loss over the tokens of the first `samples` samples of `data`, forward only. `samples` is
   // a multiple of the global batch. `after_batch` is called after each global batch. `stop`: about once a second,
-  // between two batches, all ranks ask whether to stop. One that says yes is enough; then all get no loss.
+  // between two batches, all ranks ask whether to stop. One that says yes is enough; then all get no loss. Called again
+  // before the next step, with the same `data` and `samples`, it goes on where it was stopped.
   std::optional<double> evaluate(const Data& data, int samples, const std::function<void()>& after_batch = {},
                                  const std::function<bool()>& stop = {});
   // `marks` is told when the state changes; null: nothing is told.
@@ -131,6 +132,13 @@ class Executor {
   Marks* marks_ = nullptr;
   std::function<void()> beside_, before_change_;
   Pace pace_;  // where the engine has device_times
+
+  // Of an evaluation: samples that are done, and this rank's sum of their losses.
+  struct Evaluated {
+    int samples = 0;
+    double sum = 0;
+  };
+  Evaluated stopped_;  // one that was stopped after the current step
 
   // State of the current step.
   std::int64_t step_ = 0;

@@ -88,9 +88,9 @@ $(BUILD)/test/collectives: $(call objects,tests/torchrt/collectives.cpp $(addpre
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -Wl,--export-dynamic-symbol=sched_yield -o $@ $^ $(MPI_LIBS)
 
-# Dropout alone, and the memory that arithmetic keeps in a step and between steps.
+# Dropout alone, the memory that arithmetic keeps in a step and between steps, and a validation that is stopped.
 $(call objects,$(addprefix tests/torchrt/,dropout.cpp held.cpp released.cpp)): CPPFLAGS += $(TORCH_INC)
-$(BUILD)/test/dropout $(BUILD)/test/held $(BUILD)/test/released: $(BUILD)/test/%: $(filter-out $(call objects,torchrt/main.cpp),$(TRAIN_COMMON) $(TRAIN_CPU)) $(call objects,tests/torchrt/%.cpp) $(WIRE) $(CORE)
+$(BUILD)/test/dropout $(BUILD)/test/held $(BUILD)/test/released $(BUILD)/test/stopped: $(BUILD)/test/%: $(filter-out $(call objects,torchrt/main.cpp),$(TRAIN_COMMON) $(TRAIN_CPU)) $(call objects,tests/torchrt/%.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
 
@@ -100,7 +100,7 @@ $(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp te
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
 ifneq ($(SAN),1)
-check: $(BUILD)/test/stage_director $(BUILD)/test/collectives $(BUILD)/test/dropout $(BUILD)/test/held $(BUILD)/test/released $(BUILD)/test/c_worker $(if $(filter 1,$(CUDA)),$(STATE_MEMORY))
+check: $(BUILD)/test/stage_director $(BUILD)/test/collectives $(BUILD)/test/dropout $(BUILD)/test/held $(BUILD)/test/released $(BUILD)/test/stopped $(BUILD)/test/c_worker $(if $(filter 1,$(CUDA)),$(STATE_MEMORY))
 endif
 
 # The C interface of the worker protocol, for programs in any language. It exports what its header declares and no more.

@@ -154,6 +154,7 @@ void Training::make_saver(std::optional<std::int64_t> last_good, std::vector<std
 
 void Training::replanned(bool sent) {
   profiler_.begin_anew(sent);
+  validating_ = 0;  // the new engine makes a validation that was stopped from its beginning
   if (metrics_)
     metrics_->replanned(describe(state_.plan()) + (sent ? " | searched lists" : ""), state_.plan().micro_batches);
 }
@@ -221,8 +222,11 @@ bool Training::lacks_validation(std::int64_t step, bool is_first) {
 bool Training::validate(std::int64_t step, const std::function<bool()>& stop) {
   const Clock::time_point begin = Clock::now();
   const auto loss = state_.executor().evaluate(*validation_, config_.data.validation_samples, progress_, stop);
-  if (loss && metrics_) metrics_->record_validation(step, *loss, seconds_since(begin));
-  return loss.has_value();
+  validating_ += seconds_since(begin);
+  if (!loss) return false;
+  if (metrics_) metrics_->record_validation(step, *loss, validating_);
+  validating_ = 0;
+  return true;
 }
 
 CheckpointVote Training::sum(const CheckpointVote& vote) {

@@ -117,6 +117,7 @@ class Training {
   std::optional<LineFile> profiles_;  // on rank 0
   std::function<void()> progress_;
   std::int64_t done_ = 0;  // the last finished step, here or before
+  double validating_ = 0;  // seconds of a validation that was stopped
   Profiler profiler_;
 };
 

@@ -153,6 +153,17 @@ PY
   [[ "$output" == *"data file few: has 12 samples, data.validation_samples is 16"* ]]
 }
 
+@test "a validation that is stopped, and that the same ranks go on with, goes on where it was stopped: the loss is the same bit for bit" {
+  rm -f stopped.jsonl
+  in_own_folder timeout -k 5 300 mpirun --oversubscribe --bind-to none -np 2 "$built/test/stopped" small.toml metrics.path=stopped.jsonl \
+    data.validation=text data.validate_every=5 data.validation_samples=64 < /dev/null
+  python3 - << 'PY'
+import json
+at_one_go, stopped = (json.loads(line)["validation_loss"] for line in open("stopped.jsonl"))
+assert at_one_go == stopped > 0, (at_one_go, stopped)
+PY
+}
+
 # Its validations are those after step 10, where it was made before, and after the last one.
 @test "a job that starts from a checkpoint makes that step's validation where its metrics file lacks it, and not without such a file" {
   [ "$(id -u)" = 0 ] || skip "a private munged needs root"
