@@ -237,6 +237,7 @@ TEST_CASE("where by estimate only activations do not fit, the leanest plan is ch
   job.model.hidden = 1024;
   job.model.heads = 64;
   job.model.sequence = 16384;
+  job.model.keeps_scores = true;
   const FirstPlan first = plan_for(job, site);
   CHECK(first.remark.find("activations do not fit") != std::string::npos);
   CHECK(validate(first.plan, 4).empty());
