@@ -56,6 +56,8 @@ class JobFile {
         whole("mtp_layers", given_.mtp_layers, 0, 64),
         whole("hidden", given_.hidden, 1, 1 << 20),
         whole("heads", given_.heads, 1, 1 << 16),
+        whole("key_value_heads", given_.key_value_heads, 1, 1 << 16),
+        whole("intermediate", given_.intermediate, 1, 1 << 24),
         whole("sequence", given_.sequence, 1, 1 << 24),
         whole("vocabulary", given_.vocabulary, 1, 1 << 24),
         whole("global_batch", given_.global_batch, 1, 1 << 20),
@@ -105,7 +107,9 @@ class JobFile {
       try {
         shape = published_model(job_.model);
       } catch (const Error& error) {
-        fail("model", error.what());
+        fail("model", std::string(error.what()) +
+                          "; or name the model's config.json with config, or give family, layers, hidden, heads, "
+                          "sequence and vocabulary, and key_value_heads and intermediate where it has its own");
       }
     } else if (has("config")) {
       const auto found = std::filesystem::path(path_).parent_path() / config_;
@@ -118,9 +122,10 @@ class JobFile {
       for (const char* key : kShapeKeys)
         if (!has(key)) fail(key, "missing; a family needs layers, hidden, heads, sequence and vocabulary");
     }
-    if (!has("family"))
-      for (const char* key : kShapeKeys)
-        if (has(key) && std::string(key) != "sequence") fail(key, "not beside model or config, which have their own");
+    if (!has("family")) {
+      for (const char* key : {"layers", "hidden", "heads", "vocabulary", "key_value_heads", "intermediate"})
+        if (has(key)) fail(key, "not beside model or config, which have their own");
+    }
     const auto take = [](int given, int& out) {
       if (given > 0) out = given;
     };
@@ -133,10 +138,16 @@ class JobFile {
     }
     take(given_.hidden, shape.hidden);
     take(given_.heads, shape.heads);
+    take(given_.key_value_heads, shape.key_value_heads);
+    take(given_.intermediate, shape.intermediate);
     take(given_.sequence, shape.sequence);
     take(given_.vocabulary, shape.vocabulary);
     if (shape.hidden % shape.heads != 0)
       fail("heads", "does not divide hidden = " + std::to_string(shape.hidden) + "; choose a divisor");
+    if (has("key_value_heads") && shape.family == "gpt2")
+      fail("key_value_heads", "family \"gpt2\" has as many as heads; remove it");
+    if (has("key_value_heads") && shape.heads % shape.key_value_heads != 0)
+      fail("key_value_heads", "does not divide heads = " + std::to_string(shape.heads) + "; choose a divisor");
     if (has("tied")) job_.training.tied = tied_;
   }
 
@@ -175,8 +186,9 @@ class JobFile {
   std::string tp_divides() const {
     const ModelShape& shape = job_.shape;
     std::string text = std::to_string(shape.heads) + " heads";
-    if (shape.key_value_heads > 0)
-      text += ", " + std::to_string(shape.key_value_heads) + " key and value heads and feed-forward width " +
+    if (shape.key_value_heads > 0) text += ", " + std::to_string(shape.key_value_heads) + " key and value heads";
+    if (shape.intermediate > 0)
+      text += (shape.key_value_heads > 0 ? " and" : ",") + std::string(" feed-forward width ") +
               std::to_string(shape.intermediate);
     return text;
   }

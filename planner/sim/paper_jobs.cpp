@@ -19,10 +19,10 @@ constexpr std::array<PaperJob, 17> kJobs{{
     {"qwen2-0.5b", JobSize::S, 1, 1, 1},
     {"qwen2-1.5b", JobSize::S, 1, 4, 1},
     {"gpt2-6.7b", JobSize::M, 1, 4, 2},
-    {"llama2-7b", JobSize::M, 1, 4, 2},
+    {"llama2-7b", JobSize::M, 1, 4, 2, 2048},
     {"qwen2-7b", JobSize::M, 1, 4, 2},
     {"gpt2-15b", JobSize::L, 1, 4, 4},
-    {"llama2-13b", JobSize::L, 1, 4, 4},
+    {"llama2-13b", JobSize::L, 1, 4, 4, 2048},
     {"gpt2-39b", JobSize::XL, 2, 4, 4},
     {"llama-30b", JobSize::XL, 2, 4, 4},
     {"gpt2-76b", JobSize::XL, 2, 4, 8},
@@ -55,6 +55,7 @@ const PaperJob& paper_job(const std::string& model) {
 
 ModelShape paper_shape(const PaperJob& job) {
   ModelShape shape = published_model(job.model);
+  if (job.sequence > 0) shape.sequence = job.sequence;
   shape.global_batch = paper_batch(job);
   shape.micro_batches = 1;
   return shape;

@@ -11,7 +11,8 @@ namespace espalier::sim {
 struct PaperJob {
   const char* model;  // name for published_model()
   JobSize size;
-  int pp, dp, tp;  // the plan of the submission
+  int pp, dp, tp;    // the plan of the submission
+  int sequence = 0;  // tokens of a sample; 0: the model's own
   int gpus() const { return pp * dp * tp; }
 };
 

@@ -113,21 +113,41 @@ TEST_CASE("models are known by family and size, however their names are written"
   CHECK(published_model("gpt2 350M").hidden == 1024);
   CHECK(published_model("Qwen2-0.5B").hidden == 896);
   CHECK(published_model("Qwen2.5-7B").vocabulary == 152064);
+  CHECK(published_model("llama-30b") == published_model("LLaMA-33B"));
+  CHECK(published_model("llama-70b").key_value_heads == 8);
+  CHECK(published_model("gpt2 2.6b") == published_model("gpt2 2.7b"));
   CHECK_THROWS_AS(published_model("LLaMA-2"), Error);
-  // Another generation has other widths and another vocabulary.
-  for (const char* name : {"llama3-70b", "Llama-3.3-70B", "Qwen1.5-7B", "qwen3 7b"})
-    CHECK_THROWS_WITH_AS(published_model(name), doctest::Contains("are not known; name the model's config.json"),
-                         Error);
-  CHECK_THROWS_AS(published_model("LLaMA-8B"), Error);
+  // Another generation has other widths and another vocabulary. Qwen's first has no number.
+  for (const char* name : {"llama3-70b", "Llama-3.3-70B", "Qwen1.5-7B", "qwen3 7b", "qwen-7b", "Qwen-72B"})
+    CHECK_THROWS_WITH_AS(published_model(name), doctest::Contains("are not known"), Error);
+  for (const char* name : {"LLaMA-8B", "llama-32b", "llama2-30b", "llama2-65b", "llama-1-34b", "codellama-7b"}) {
+    INFO(name);
+    CHECK_THROWS_WITH_AS(published_model(name), doctest::Contains("its shape is unknown"), Error);
+  }
   CHECK_THROWS_AS(published_model("7B"), Error);
+}
+
+TEST_CASE("LLaMA-2 has other samples than LLaMA, and its 34B is not LLaMA's 33B") {
+  CHECK(published_model("llama-7b").sequence == 2048);
+  CHECK(published_model("llama2-7b").sequence == 4096);
+  CHECK(published_model("LLaMA-2-13B").sequence == 4096);
+  for (const char* name : {"llama2-34b", "codellama-34b", "CodeLlama-34b"}) {
+    const ModelShape shape = published_model(name);
+    CHECK(shape.layers == 48);
+    CHECK(shape.hidden == 8192);
+    CHECK(shape.key_value_heads == 8);
+    CHECK(shape.intermediate == 22016);
+    CHECK(shape.vocabulary == 32000);
+  }
 }
 
 // The numbers that the model cards give, in billions. Qwen2's two small ones have one matrix for embedding and head.
 TEST_CASE("published models have as many parameters as they were published with") {
   const std::vector<std::tuple<const char*, bool, double>> published{
       {"gpt2-xl", true, 1.558},     {"llama-7b", false, 6.738},    {"llama-13b", false, 13.016},
-      {"llama-65b", false, 65.286}, {"llama2-70b", false, 68.977}, {"qwen2-0.5b", true, 0.494},
-      {"qwen2-1.5b", true, 1.544},  {"qwen2-7b", false, 7.616},    {"qwen2-72b", false, 72.706}};
+      {"llama-65b", false, 65.286}, {"llama2-34b", false, 33.744}, {"llama2-70b", false, 68.977},
+      {"qwen2-0.5b", true, 0.494},  {"qwen2-1.5b", true, 1.544},   {"qwen2-7b", false, 7.616},
+      {"qwen2-72b", false, 72.706}};
   for (const auto& [name, tied, billions] : published) {
     INFO(name);
     CHECK(total_parameters(published_model(name), tied) / 1e9 == doctest::Approx(billions).epsilon(0.001));

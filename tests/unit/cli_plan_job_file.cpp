@@ -28,7 +28,7 @@ const std::string kMeasured = kModel + "step_seconds = 5\n";                // t
 TEST_SUITE("plan") {
   TEST_CASE("a job file that says the least gets the usual rest") {
     const PlanJob job = read(kModel);
-    CHECK(job.shape == ModelShape{"llama", 40, 5120, 40, 2048, 32000, 256, 0});
+    CHECK(job.shape == ModelShape{"llama", 40, 5120, 40, 4096, 32000, 256, 0});
     CHECK(job.precision == "bf16");
     CHECK(job.training.bytes == ElementBytes{2, 2, 12, 2});
     CHECK_FALSE(job.training.tied);
@@ -96,7 +96,22 @@ TEST_SUITE("plan") {
     CHECK(job.present == PresentDegrees{2, 4, 1, 8});
     CHECK(read(kModel + "precision = \"fp32\"\n").utilization == 0.2);
     CHECK(read(kModel + "utilization = 0.5\n").utilization == 0.5);
-    CHECK(read(kModel + "sequence = 4096\n").shape.sequence == 4096);
+    CHECK(read(kModel + "sequence = 1024\n").shape.sequence == 1024);
+  }
+
+  TEST_CASE("a family may have fewer key and value heads, and a feed-forward of its own width") {
+    const std::string sizes =
+        "layers = 32\nhidden = 4096\nheads = 32\nsequence = 8192\nvocabulary = 128256\nglobal_batch = 64\n";
+    const PlanJob job = read("family = \"llama\"\n" + sizes + "key_value_heads = 8\nintermediate = 14336\n");
+    CHECK(job.shape.key_value_heads == 8);
+    CHECK(job.shape.intermediate == 14336);
+    CHECK(refusal("family = \"llama\"\n" + sizes + "key_value_heads = 5\n") ==
+          "j.toml:8: key_value_heads: does not divide heads = 32; choose a divisor");
+    CHECK(refusal("family = \"gpt2\"\n" + sizes + "key_value_heads = 8\n") ==
+          "j.toml:8: key_value_heads: family \"gpt2\" has as many as heads; remove it");
+    CHECK(refusal(kModel + "key_value_heads = 8\n") ==
+          "j.toml:3: key_value_heads: not beside model or config, which have their own");
+    CHECK(refusal("model = \"llama3-8b\"\n").ends_with("key_value_heads and intermediate where it has its own"));
   }
 
   TEST_CASE("MTP modules are layers of plans, where the family has them") {

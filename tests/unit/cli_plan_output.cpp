@@ -56,7 +56,7 @@ TEST_SUITE("plan") {
   TEST_CASE("the examples make a table and a drawing of each plan, at most 100 columns wide") {
     const std::string text = plan(kJob, kCluster, "8,16,32,64");
     for (const std::string& line : lines(text)) CHECK_MESSAGE(line.size() <= 100, line);
-    CHECK(holds(text, "llama2-13b: llama, 40 layers, hidden 5120, 40 heads, vocabulary 32000; 256 samples of 2048"));
+    CHECK(holds(text, "llama2-13b: llama, 40 layers, hidden 5120, 40 heads, vocabulary 32000; 256 samples of 4096"));
     CHECK(holds(text, "examples/plan/cluster-a.toml: 8 nodes, 64 h100\n"));
     CHECK(holds(text, "~ assumed: no step was measured: computation reaches 45% of a GPU's BF16 peak\n"));
     CHECK(holds(text, "\n GPUs  plan "));

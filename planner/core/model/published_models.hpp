@@ -7,7 +7,7 @@
 
 namespace espalier {
 
-// Accepts names such as "LLaMA-2-7B", "GPT-2-XL(1.5B)", "qwen2 0.5b". Family and size decide.
+// Accepts names such as "LLaMA-2-7B", "GPT-2-XL(1.5B)", "qwen2 0.5b". Family, generation and size decide.
 // global_batch and micro_batches stay 0. Throws Error, listing the known models.
 ModelShape published_model(const std::string& name);
 

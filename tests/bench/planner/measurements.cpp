@@ -1,5 +1,6 @@
 #include "tests/bench/planner/measurements.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <fstream>
 #include <map>
@@ -84,7 +85,8 @@ ModelShape shape_of(const Row& row) {
   shape.layers = row.whole("layers", shape.layers);
   shape.hidden = row.whole("hidden", shape.hidden);
   shape.heads = row.whole("heads", shape.heads);
-  shape.sequence = row.whole("sequence", shape.sequence);
+  // Measurements without this column were made with samples of 2048 tokens at most.
+  shape.sequence = row.whole("sequence", std::min(shape.sequence, 2048));
   shape.vocabulary = row.whole("vocabulary", shape.vocabulary);
   shape.global_batch = row.whole("global_batch");
   shape.micro_batches = row.whole("micro_batches");
