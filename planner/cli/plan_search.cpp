@@ -65,14 +65,16 @@ class Study {
     const auto pieces = pieces_of(nodes, site_);
     const PlanBounds bounds = bounds_for(gpus);
     const Problem problem{site_.hardware, site_.topology, coefficients_.job, bounds, forms_of(job_)};
-    const auto found = search(problem, pieces);
-    if (!found) {
+    // A search of all forms at once would compare them by its approximate times.
+    for (std::size_t form = 0; form < std::max<std::size_t>(1, problem.forms.size()); ++form) {
+      Problem one = problem;
+      if (!one.forms.empty()) one.forms = problem.forms.subspan(form, 1);
+      take_faster(result, one, pieces, nodes);
+    }
+    if (!result.plan) {
       result.why_not = shortage(problem, pieces, file_);
       return result;
     }
-    result.plan = materialize(problem, found->sketch, job_, nodes);
-    ESPALIER_INVARIANT(result.plan.has_value());
-    predict(result);
     keep_previous(result);
     job_.plan = previous_ = result.plan;
     return result;
@@ -89,6 +91,18 @@ class Study {
       for (const GpuAt& gpu : order_) bounds.types[static_cast<std::size_t>(gpu.type)] = true;
     }
     return bounds;
+  }
+
+  // Replaces `result` if the best plan that is found for `problem` has a shorter exact time.
+  void take_faster(PlannedCount& result, const Problem& problem, const std::vector<Piece>& pieces,
+                   const std::vector<NodeGpus>& nodes) const {
+    const auto found = search(problem, pieces);
+    if (!found) return;
+    PlannedCount next = result;
+    next.plan = materialize(problem, found->sketch, job_, nodes);
+    ESPALIER_INVARIANT(next.plan.has_value());
+    predict(next);
+    if (!result.plan || next.prediction.exact_ms < result.prediction.exact_ms) result = std::move(next);
   }
 
   std::optional<Solution> search(const Problem& problem, const std::vector<Piece>& pieces) const {

@@ -147,6 +147,18 @@ TEST_SUITE("plan") {
               .starts_with("j.toml: present: does not fit: its GPUs hold "));
   }
 
+  TEST_CASE("the schedule auto is as fast as the fastest of the schedules that it may choose") {
+    const std::string job = "model = \"gpt2-xl\"\nglobal_batch = 64\nschedule = ";
+    const auto seconds = [&](const std::string& schedule) {
+      return study(job + "\"" + schedule + "\"\n", "cluster-a", "64")["plans"][0]["step_seconds"].get<double>();
+    };
+    const double chosen = seconds("auto");
+    for (const char* schedule : {"1f1b", "zb-h1", "zb-v"}) {
+      INFO(schedule);
+      CHECK(chosen <= seconds(schedule) * (1 + 1e-9));
+    }
+  }
+
   TEST_CASE("more parameters in a layer take more time and memory") {
     const std::string config =
         R"({"model_type": "llama", "num_hidden_layers": 8, "hidden_size": 4096, "num_attention_heads": 32,
