@@ -28,6 +28,7 @@
 #include "launcher/slurm/ask_patiently.hpp"
 #include "launcher/world/container.hpp"
 #include "planner/core/error.hpp"
+#include "planner/core/standard_output.hpp"
 #include "planner/wire/clock.hpp"
 
 namespace {
@@ -122,6 +123,12 @@ void clean(const std::string& number) {
   espalier::launcher::remove_of_job(espalier::launcher::work_directory(espalier::wire::load_config()), job);
 }
 
+// The exit code of a command whose result is what it printed.
+int printed(int code) {
+  espalier::flush_standard_output();
+  return code;
+}
+
 int dispatch(const Words& words) {
   const std::string& command = words.front();
   Words rest(words.begin() + 1, words.end());
@@ -142,12 +149,12 @@ int dispatch(const Words& words) {
     clean(rest.front());
     return 0;
   }
-  if (command == "profile") return espalier::launcher::profile(rest);
+  if (command == "profile") return printed(espalier::launcher::profile(rest));
   if (command == "conform")
     return espalier::launcher::play_conformance(rest, std::filesystem::read_symlink("/proc/self/exe").string());
   if (command == "step") return espalier::launcher::tether(rest);
-  if (command == "--help" || command == "-h") return std::fputs(kUsage, stdout), 0;
-  if (command == "--version" || command == "-V") return std::puts("espalier-launch " ESPALIER_VERSION), 0;
+  if (command == "--help" || command == "-h") return std::fputs(kUsage, stdout), printed(0);
+  if (command == "--version" || command == "-V") return std::puts("espalier-launch " ESPALIER_VERSION), printed(0);
   throw espalier::Error("\"" + command + "\": unknown command; see espalier-launch --help");
 }
 

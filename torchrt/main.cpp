@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "planner/core/stage_profile_json.hpp"
+#include "planner/core/standard_output.hpp"
 #include "torchrt/comm/world.hpp"
 #include "torchrt/description.hpp"
 #include "torchrt/executor.hpp"
@@ -91,6 +92,7 @@ int profile(const Arguments& arguments, const Config& config) {
   const std::unique_ptr<Device> device = make_device(std::nullopt, 0);
   const StageProfile found = profile_stage(config, plan, arguments.profiled, *device, arguments.rounds);
   std::printf("%s\n", stage_profile_json(found).dump(2).c_str());
+  flush_standard_output();
   return 0;
 }
 
@@ -99,11 +101,13 @@ int run(const Arguments& arguments, int argc, char** argv) {
   const Config config = configure(arguments);
   if (arguments.describe) {
     std::printf("%s\n", wire::to_frame(description(config)).body.dump().c_str());
+    flush_standard_output();
     return 0;
   }
   if (!arguments.profile_plan.empty()) return profile(arguments, config);
   if (!arguments.export_folder.empty()) {
     export_model(config, arguments.export_from, arguments.export_folder);
+    flush_standard_output();
     return 0;
   }
   if (arguments.print_schedule > 0) {
@@ -113,6 +117,7 @@ int run(const Arguments& arguments, int argc, char** argv) {
     must_fit(options, layout);
     const Schedule schedule = make_schedule(layout, options);
     std::printf("%s\n%s", describe(plan).c_str(), describe(schedule).c_str());
+    flush_standard_output();
     return 0;
   }
   const std::optional<WorkerEnvironment> environment = worker_environment();
@@ -122,6 +127,18 @@ int run(const Arguments& arguments, int argc, char** argv) {
   }
   World world(&argc, &argv);
   return train_standalone(config, {arguments.plan, arguments.checksum}, world);
+}
+
+// What CLI11 prints for --help and --version.
+int leave(const CLI::App& app, const CLI::ParseError& asked) {
+  const int code = app.exit(asked);
+  try {
+    flush_standard_output();
+  } catch (const std::exception& problem) {
+    if (first_rank()) complain(problem.what());
+    return 1;
+  }
+  return code;
 }
 
 }  // namespace
@@ -182,7 +199,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     if (arguments.config.empty() && arguments.calibrate.empty()) throw CLI::RequiredError("config");
   } catch (const CLI::ParseError& problem) {
-    if (problem.get_exit_code() == 0) return app.exit(problem);  // --help, --version
+    if (problem.get_exit_code() == 0) return leave(app, problem);
     if (first_rank()) std::fprintf(stderr, "espalier: train: %s; see --help\n", problem.what());
     return 2;
   }

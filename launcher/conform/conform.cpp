@@ -9,13 +9,13 @@
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <set>
 #include <sstream>
 
 #include "launcher/conform/cases.hpp"
 #include "launcher/process/execute.hpp"
-
-#include <cstring>
+#include "planner/core/standard_output.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -154,6 +154,7 @@ int play_conformance(const std::vector<std::string>& words, const std::string& s
   if (options.list) {
     for (const Case& one : cases)
       std::printf("%s%s: %s\n", one.name.c_str(), one.brief ? " (brief)" : "", one.title.c_str());
+    flush_standard_output();
     return 0;
   }
   if (const int error = execution_error(options.settings.program.front()); error != 0)
@@ -166,6 +167,7 @@ int play_conformance(const std::vector<std::string>& words, const std::string& s
   meet(stage);
   for (const Case& one : cases) play(stage, one, output, tally);
   std::fprintf(output.report(), "%d passed, %d failed, %d skipped\n", tally.passed, tally.failed, tally.skipped);
+  flush_standard_output(output.report());
   return tally.failed == 0 && tally.passed > 0 ? 0 : 1;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "planner/cli/commands.hpp"
+#include "planner/core/standard_output.hpp"
 
 namespace {
 
@@ -34,14 +35,19 @@ int main(int argc, char** argv) {
   try {
     const std::vector<std::string> words(argv + 1, argv + argc);
     const std::string command = words.empty() ? "" : words.front();
-    if (command == "doctor") return cli::run_doctor({words.begin() + 1, words.end()});
+    if (command == "doctor") {
+      const int code = cli::run_doctor({words.begin() + 1, words.end()});
+      flush_standard_output();
+      return code;
+    }
     if (command == "profile") cli::profile({words.begin() + 1, words.end()});
     const std::string text = command == "simulate"    ? cli::simulate({words.begin() + 1, words.end()})
                              : command == "schedule"  ? cli::schedule({words.begin() + 1, words.end()})
                              : command == "calibrate" ? cli::calibrate({words.begin() + 1, words.end()})
                                                       : run(cli::parse_arguments(words));
     std::fputs(text.c_str(), stdout);
-    return std::fflush(stdout) == 0 ? 0 : 1;
+    flush_standard_output();
+    return 0;
   } catch (const cli::UsageError& error) {
     std::fprintf(stderr, "espalier: %s; see espalier --help\n", error.what());
     return 2;

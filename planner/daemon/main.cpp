@@ -12,6 +12,7 @@
 #include <functional>
 
 #include "planner/core/error.hpp"
+#include "planner/core/standard_output.hpp"
 #include "planner/daemon/answers.hpp"
 #include "planner/daemon/event_dispatch.hpp"
 #include "planner/daemon/events.hpp"
@@ -229,8 +230,11 @@ bool serve(const Options& options) {
 int main(int argc, char** argv) {
   try {
     const espalier::Options options = espalier::parse_options(argc, argv);
-    if (options.help) return std::fputs(espalier::kUsage, stdout), 0;
-    if (options.version) return std::puts("espalierd " ESPALIER_VERSION), 0;
+    if (options.help || options.version) {
+      std::fputs(options.help ? espalier::kUsage : "espalierd " ESPALIER_VERSION "\n", stdout);
+      espalier::flush_standard_output();
+      return 0;
+    }
     // Does not call exit(): the thread left behind may still use objects that exit() destroys.
     if (!espalier::serve(options)) std::_Exit(0);
     return 0;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "planner/core/error.hpp"
+#include "planner/core/standard_output.hpp"
 #include "planner/wire/client.hpp"
 #include "planner/wire/event.h"
 #include "spank/event_datagram.h"
@@ -116,7 +117,13 @@ int run(int argc, char** argv) {
   released->add_option("--job", job, "the job's id")->required();
   released->add_option("--gpus", gpus, "GRES indices, as in SLURM_JOB_GPUS")->required();
   released->add_option("--exit", code, "the job's exit code");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    const int status = app.exit(problem);
+    flush_standard_output();
+    return status;
+  }
 
   alarm(kSeconds);
   if (node.empty()) node = short_host_name();
@@ -124,6 +131,7 @@ int run(int argc, char** argv) {
   else if (print) std::puts(node_topology().c_str());
   else if (planner.empty()) throw Error("topology: no planner named; give --planner HOST[:PORT] or --print");
   else send_topology(parse_address(planner), user, node);
+  flush_standard_output();
   return 0;
 }
 

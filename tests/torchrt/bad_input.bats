@@ -2,6 +2,7 @@
 # What cannot be trained is refused with one message, and nothing is run.
 # limit: 1200
 # each: 400
+bats_require_minimum_version 1.5.0
 
 setup_file() {
   source "$BATS_TEST_DIRNAME/common.bash"
@@ -109,6 +110,27 @@ PY
   refused "espalier: train: config is required; see --help" "$train"
   refused "espalier: train: " "$train" small.toml --steps -3
   refused "espalier: train: " "$train" small.toml --no-such-option
+}
+
+@test "a result that cannot be written fails and says why, whichever program prints it" {
+  unwritten() {
+    run --separate-stderr "$BASH" -c '"$@" > /dev/full' full "$@"
+    echo "$* gave $status: $stderr"
+    [ "$status" != 0 ]
+    [[ $stderr == *"standard output: cannot be written"* ]]
+  }
+  unwritten "$train" --version
+  unwritten "$train" small.toml --describe
+  unwritten "$train" small.toml --print-schedule 2
+  plan 8:2@a/0 > one.json
+  unwritten "$train" small.toml --profile-plan one.json --stage 0 --profile-warmup 0 --profile-steps 1
+  unwritten "$built/bin/espalier" --help
+  unwritten "$built/bin/espalier" schedule --ranks 2 --micro-batches 4
+  unwritten "$built/bin/espalier-launch" conform --list
+  unwritten "$built/bin/espalier-report" topology --print
+  unwritten "$built/bin/espalier-report" --version
+  unwritten "$built/bin/espalier-toy" --version
+  unwritten "$built/bin/espalierd" --version
 }
 
 @test "a loss that is not a number stops the training and says so" {

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "planner/core/error.hpp"
+#include "planner/core/standard_output.hpp"
 #include "torchrt/toy/star_sum.hpp"
 
 namespace {
@@ -131,7 +132,18 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--metrics", options.metrics, "a file that gets a line for each step");
   app.set_version_flag("--version", "espalier-toy " ESPALIER_VERSION);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& problem) {
+    const int code = app.exit(problem);
+    try {
+      flush_standard_output();
+    } catch (const Error& error) {
+      std::fprintf(stderr, "espalier: toy: %s\n", error.what());
+      return 1;
+    }
+    return code;
+  }
   if (espalier_has_launcher() == 0) {
     std::fputs("espalier: toy: no launcher leads this process; start it by srun --elastic=1:2\n", stderr);
     return 1;
