@@ -27,9 +27,7 @@ double real(const std::string& option, const std::string& text, double low, doub
 }
 
 double time_option(const std::string& option, const std::string& text) {
-  // A date without a time is its midnight.
-  auto time = sim::parse_time(text);
-  if (!time && text.size() == 10) time = sim::parse_time(text + "T00:00:00");
+  const auto time = sim::parse_time_or_date(text);
   if (!time)
     throw UsageError(option + ": \"" + text + "\" is no time; write 2017-10-04, 2017-10-04T23:41:46 or seconds");
   return *time;

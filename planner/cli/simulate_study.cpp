@@ -50,6 +50,37 @@ sim::Trace load_trace(const SimulateArguments& arguments) {
   }
 }
 
+constexpr std::size_t kToldDamage = 3;
+
+// "2 were left out (no GPUs, not ended, or steps) and 5 are damaged (line 2: ...)". Empty: no row was skipped.
+std::string skipped_rows(const sim::Trace& trace) {
+  std::string text;
+  if (trace.left_out > 0)
+    text = std::to_string(trace.left_out) + (trace.left_out == 1 ? " was" : " were") +
+           " left out (no GPUs, not ended, or steps)";
+  if (trace.damaged.empty()) return text;
+  text += (text.empty() ? "" : " and ") + std::to_string(trace.damaged.size()) +
+          (trace.damaged.size() == 1 ? " is" : " are") + " damaged (";
+  for (std::size_t i = 0; i < std::min(trace.damaged.size(), kToldDamage); ++i)
+    text += (i == 0 ? "line " : "; line ") + std::to_string(trace.damaged[i].line) + ": " + trace.damaged[i].why;
+  return text + (trace.damaged.size() > kToldDamage ? "; ...)" : ")");
+}
+
+// What the trace lacks shows only in the rows that were skipped.
+sim::Workload load_workload(const SimulateArguments& arguments, const Study& study,
+                            const sim::WorkloadOptions& options) {
+  const std::string skipped = skipped_rows(study.trace);
+  if (study.trace.jobs.empty())
+    throw Error(arguments.trace + ": holds no job to simulate" +
+                (skipped.empty() ? "; it has no rows" : "; of its rows " + skipped));
+  try {
+    return sim::make_workload(study.trace, study.kinds, study.gpus, options);
+  } catch (const Error& error) {
+    if (skipped.empty()) throw;
+    throw Error(std::string(error.what()) + "; of the trace's rows " + skipped);
+  }
+}
+
 std::vector<sim::JobKind> load_kinds(const SimulateArguments& arguments, const SimulatedCluster& cluster,
                                      std::vector<std::string>& notes) {
   if (!arguments.jobs.empty()) return read_model_table(arguments.jobs, *cluster.site, cluster.view, notes);
@@ -115,7 +146,7 @@ Study run_study(const SimulateArguments& arguments, const Progress& progress) {
   study.kinds = load_kinds(arguments, cluster, study.notes);
   study.trace = load_trace(arguments);
   const sim::WorkloadOptions options = workload_options(arguments, study.trace);
-  study.workload = sim::make_workload(study.trace, study.kinds, study.gpus, options);
+  study.workload = load_workload(arguments, study, options);
   if (study.workload.adapted > 0)
     study.notes.push_back(
         std::to_string(study.workload.adapted) +

@@ -377,6 +377,26 @@ TEST_SUITE("simulate") {
     CHECK(swept.workload.movable_share == 0.25);
   }
 
+  TEST_CASE("a trace without a job to simulate says what became of its rows") {
+    const Folder folder;
+    const auto refused = [&](const std::string& rows, const std::vector<std::string>& more = {}) {
+      const std::string path = folder.write("t.csv", "id,submit,seconds,gpus\n" + rows);
+      std::vector<std::string> words{"--cluster=cluster-a", "--trace=" + path, "--policy=fifo", "--quiet"};
+      words.insert(words.end(), more.begin(), more.end());
+      return complaint(folder, [&] { simulate(words); });
+    };
+    CHECK(refused("") == "t.csv: holds no job to simulate; it has no rows");
+    CHECK(refused("a,soon,10,1\nb,1,10,x\n") ==
+          "t.csv: holds no job to simulate; of its rows 2 are damaged (line 2: submit \"soon\" is no time; line 3: "
+          "gpus \"x\" is no number)");
+    CHECK(refused("a,1,10,0\nb,1,10\n") ==
+          "t.csv: holds no job to simulate; of its rows 1 was left out (no GPUs, not ended, or steps) and 1 is damaged "
+          "(line 3: 3 columns instead of 4)");
+    CHECK(refused("a,2026-01-01,10,1\nb,1,10\n", {"--from=2026-01-02"}) ==
+          "workload: no job of the trace was submitted in the time that is to be simulated; choose another; of the "
+          "trace's rows 1 is damaged (line 3: 3 columns instead of 4)");
+  }
+
   TEST_CASE("a trace that is none is an error that names the file") {
     const Folder folder;
     const std::string path = folder.write("t.csv", "hello\n");

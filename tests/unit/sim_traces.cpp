@@ -234,6 +234,9 @@ TEST_SUITE("sim") {
   TEST_CASE("dates count from 1970, leap years included") {
     CHECK(sim::parse_time("1970-01-02 00:00:00") == 86400);
     CHECK(sim::parse_time("2020-02-29T12:00:00Z") == 1582977600);
+    CHECK(sim::parse_time_or_date("2020-02-29") == 1582934400);
+    CHECK(!sim::parse_time("2020-02-29"));
+    CHECK(!sim::parse_time_or_date("2019-02-29"));
     CHECK(sim::parse_time("12.5") == 12.5);
     for (const char* wrong : {"", "2019-02-29 00:00:00", "2020-01-01 24:00:00", "2020-01-01 00:00:00x", "1e999", "now"})
       CHECK(!sim::parse_time(wrong));

@@ -92,6 +92,12 @@ double Row::time(const std::string& column) const {
   return *value;
 }
 
+double Row::time_or_date(const std::string& column) const {
+  const auto value = parse_time_or_date(text(column));
+  if (!value) throw Damage(column + " " + quoted(text(column)) + " is no time");
+  return *value;
+}
+
 std::optional<double> parse_time(const std::string& text) {
   int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0, used = 0;
   char between = 0;
@@ -110,6 +116,11 @@ std::optional<double> parse_time(const std::string& text) {
       !(std::abs(seconds) <= kMaxTraceNumber))
     return std::nullopt;
   return seconds;
+}
+
+std::optional<double> parse_time_or_date(const std::string& text) {
+  const bool date = text.size() == 10 && text[4] == '-' && text[7] == '-';
+  return parse_time(date ? text + "T00:00:00" : text);
 }
 
 void read_entry(Trace& trace, long number, const std::function<std::optional<TraceJob>()>& read) {

@@ -32,6 +32,7 @@ class Row {
   double positive(const std::string& column) const;  // above zero
   int count(const std::string& column) const;        // a whole number from 0 to 2^20; "8.0" is one
   double time(const std::string& column) const;      // seconds, or a date that parse_time() accepts
+  double time_or_date(const std::string& column) const;
 
  private:
   const std::map<std::string, std::size_t>& columns_;
@@ -41,6 +42,8 @@ class Row {
 // Parses "2017-10-09 07:01:55", "2017-10-09T07:01:55", or seconds. Dates have no time zone.
 // nullopt: the text is none of these.
 std::optional<double> parse_time(const std::string& text);
+// The same, and "2017-10-09" for its midnight: what people write. In other programs' tables it is a cut time.
+std::optional<double> parse_time_or_date(const std::string& text);
 
 struct Table {
   char separator = ',';
