@@ -16,6 +16,7 @@
 #include "launcher/conform/cases.hpp"
 #include "launcher/process/execute.hpp"
 #include "planner/core/standard_output.hpp"
+#include "planner/wire/munge_check.hpp"
 
 namespace espalier::launcher {
 namespace {
@@ -159,6 +160,9 @@ int play_conformance(const std::vector<std::string>& words, const std::string& s
   }
   if (const int error = execution_error(options.settings.program.front()); error != 0)
     throw Error("conform: " + options.settings.program.front() + ": " + std::strerror(error));
+  // Without munged no worker can log in, and every case would fail after its patience without naming it.
+  if (const std::string problem = wire::munge_problem(); !problem.empty())
+    throw Error("conform: munged does not answer, and workers log in by it: " + problem + "; start munged");
   std::signal(SIGPIPE, SIG_IGN);
   options.settings.launcher = self;
   Tally tally;

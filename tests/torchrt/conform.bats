@@ -23,6 +23,14 @@ conform() {
 }
 nothing_failed() { tail -n 1 conform.out | grep -E "^[0-9]+ passed, 0 failed, 0 skipped$"; }
 
+@test "without munged no case is played, and munged is named" {
+  in_own_folder unshare --mount bash -c 'mkdir -p /run/munge && mount -t tmpfs tmpfs /run/munge && exec "$@"' alone \
+    "$launch" conform --brief -- /bin/true > alone.out 2>&1 && status=0 || status=$?
+  cat alone.out
+  [ "$status" = 2 ]
+  grep -q 'espalier: launch: conform: munged does not answer.*; start munged' alone.out
+}
+
 @test "espalier-train conforms" {
   conform --brief --steps-option --steps -- "$train" small.toml --steps $((1000 * 1000))
   nothing_failed
