@@ -19,11 +19,6 @@ namespace {
 constexpr const char* kManual = "espalier-plan(1)";
 constexpr const char* kShapeKeys[] = {"layers", "hidden", "heads", "sequence", "vocabulary"};
 
-// BF16 keeps FP32 master weights in addition to Adam's moments. It sums gradients in BF16.
-ElementBytes bytes_of(const std::string& precision) {
-  return precision == "fp32" ? ElementBytes{4, 4, 8, 4} : ElementBytes{2, 2, 12, 2};
-}
-
 // Relative to the BF16 peak. FP32 runs on TF32 units, which have half of that peak.
 double usual_utilization(const std::string& precision) { return precision == "fp32" ? 0.2 : 0.4; }
 
@@ -159,7 +154,7 @@ class JobFile {
       fail("micro_batches", "does not divide global_batch = " + std::to_string(given_.global_batch));
     if (job_.min_gpus > job_.max_gpus) fail("min_gpus", "is larger than max_gpus");
     job_.accuracy = accuracy_ == "bitwise" ? Accuracy::bitwise : Accuracy::relaxed;
-    job_.training.bytes = bytes_of(job_.precision);
+    job_.training.bytes = element_bytes(job_.precision);
     if (has("lists")) lists();
     try {
       ElasticJob checked;
@@ -248,6 +243,11 @@ void set_schedule(ElasticJob& job, const PlanJob& file) {
   const PipelineForm beside = own->form_beside(file.schedule);
   set_schedule(job, beside.schedule(), beside.chunks, "");
   job.parallel.lists = file.lists;
+}
+
+// BF16 keeps FP32 master weights in addition to Adam's moments. It sums gradients in BF16.
+ElementBytes element_bytes(const std::string& precision) {
+  return precision == "fp32" ? ElementBytes{4, 4, 8, 4} : ElementBytes{2, 2, 12, 2};
 }
 
 PlanJob read_plan_job(const std::string& path) { return JobFile(path).read(); }

@@ -43,6 +43,9 @@ void set_schedule(ElasticJob& job, const std::string& schedule, int chunks, cons
 // The file's, with its lists.
 void set_schedule(ElasticJob& job, const PlanJob& file);
 
+// Of a training in "fp32" or "bf16".
+ElementBytes element_bytes(const std::string& precision);
+
 // Throws Error, naming file, line and key.
 PlanJob read_plan_job(const std::string& path);
 

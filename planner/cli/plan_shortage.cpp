@@ -1,11 +1,14 @@
 #include "planner/cli/plan_shortage.hpp"
 
 #include <cstdio>
+#include <vector>
 
 #include "planner/core/solver/best_plan.hpp"
 
 namespace espalier::cli {
 namespace {
+
+constexpr double kLowered = 0.98;  // of the memory that is needed; memory_needed() tells it to 1%
 
 bool fits(const Problem& problem, std::span<const Piece> available, double memory_factor) {
   Hardware hardware = problem.hardware;
@@ -35,13 +38,48 @@ std::string counted(int count, const std::string& thing, const std::string& plur
   return std::to_string(count) + " " + thing + (count == 1 ? "" : plural);
 }
 
-std::string remedies(const PlanJob& job) {
-  std::string text = "take more GPUs";
-  if (job.lists.empty() && job.schedule != "1f1b" && job.schedule != "auto") text += ", schedule = \"1f1b\"";
-  if (!job.training.recompute) text += ", recompute = true";
-  if (!job.training.zero1) text += ", zero1 = true";
-  if (job.precision == "fp32") text += ", precision = \"bf16\"";
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " or ") + word;
   return text;
+}
+
+// What the job's file may say otherwise, each tried by itself: what makes the job fit, or else what at least lowers the
+// memory that it needs. `factor`: memory_needed().
+std::string remedies(const Problem& problem, std::span<const Piece> available, const PlanJob& job, double factor) {
+  std::vector<std::string> enough, lower;
+  PlanBounds bounds = problem.bounds;
+  const auto try_out = [&](const std::string& name, const JobCoefficients& changed,
+                           std::span<const PipelineForm> forms) {
+    const Problem other{problem.hardware, problem.topology, changed, bounds, forms};
+    if (fits(other, available, 1)) enough.push_back(name);
+    else if (fits(other, available, factor * kLowered)) lower.push_back(name);
+  };
+  if (job.lists.empty() && job.schedule != "1f1b" && job.schedule != "auto")
+    try_out("schedule = \"1f1b\"", problem.job, {});
+  if (job.shape.micro_batches > 0) {
+    bounds.fixed_micro_batches = 0;
+    try_out("micro_batches = 0", problem.job, problem.forms);
+    bounds = problem.bounds;
+  }
+  JobCoefficients changed = problem.job;
+  changed.recompute = true;
+  changed.deferred = 0;  // as model_sizes() has it
+  if (!job.training.recompute) try_out("recompute = true", changed, problem.forms);
+  changed = problem.job;
+  changed.zero1 = true;
+  if (!job.training.zero1) try_out("zero1 = true", changed, problem.forms);
+  if (job.precision == "fp32") {
+    Training training = job.training;
+    training.bytes = element_bytes("bf16");
+    changed = model_sizes(job.shape, training, problem.job.gpu.size());
+    changed.gpu = problem.job.gpu;
+    changed.own_lists = problem.job.own_lists;
+    try_out("precision = \"bf16\"", changed, problem.forms);
+  }
+  enough.insert(enough.begin(), "take more GPUs");
+  if (enough.size() > 1 || lower.empty()) return joined(enough);
+  return enough.front() + "; " + joined(lower) + " lowers it, but not enough";
 }
 
 }  // namespace
@@ -56,7 +94,7 @@ std::string shortage(const Problem& problem, std::span<const Piece> available, c
     char text[160];
     std::snprintf(text, sizeof text, "does not fit: needs %.1f GB on a GPU, which has %.1f GB for it; ",
                   usable * factor, usable);
-    return text + remedies(job);
+    return text + remedies(problem, available, job, factor);
   }
   std::string fixed;
   const auto add = [&](int value, const std::string& what) {
