@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "planner/core/json.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/core/pipeline/generate.hpp"
 #include "planner/core/pipeline/placement.hpp"
 #include "planner/core/pipeline_form.hpp"
@@ -67,7 +68,7 @@ std::vector<int> tp_degrees_of(const ModelConfig& model) {
 }
 
 Plan read_plan(const TomlSection& section, const std::string& path) {
-  std::ifstream in(path);
+  std::ifstream in = open_input(path);
   if (!in) section.fail("plan", "is \"" + path + "\", which cannot be read");
   try {
     return parse_json(in).get<Plan>();

@@ -5,6 +5,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/model/own_lists.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/core/pipeline/csv.hpp"
 #include "planner/core/text_limits.hpp"
 
@@ -13,6 +14,7 @@ namespace espalier::torchrt {
 namespace {
 
 std::string content(const std::string& path) {
+  if (is_folder(path)) throw Error("--schedule " + path + ": is a folder; name a CSV file");
   std::ifstream in(path, std::ios::binary | std::ios::ate);
   const auto bytes = in ? static_cast<std::int64_t>(in.tellg()) : -1;
   if (bytes < 0) throw Error("--schedule " + path + ": cannot be read");

@@ -9,6 +9,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/in_chunks.hpp"
 #include "planner/core/json.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/core/pipeline_form.hpp"
 #include "planner/core/text_limits.hpp"
 #include "torchrt/model/prepare_torch.hpp"
@@ -32,7 +33,7 @@ Plan in_form(Plan plan, const Config& config) {
 
 Plan standalone_plan(const Config& config, const std::string& plan_path, int ranks) {
   if (!plan_path.empty()) {
-    std::ifstream in(plan_path);
+    std::ifstream in = open_input(plan_path);
     if (!in) throw Error("plan file " + plan_path + ": cannot be read");
     try {
       return in_form(parse_json(in).get<Plan>(), config);

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <toml.hpp>
 
+#include "planner/core/open_input.hpp"
 #include "planner/core/text_limits.hpp"
 #include "planner/wire/toml_version.hpp"
 
@@ -53,7 +54,7 @@ std::string kind_of(const toml::value& value) {
 
 TomlFile::TomlFile(std::string path, const std::vector<std::string>& overrides)
     : path_(std::move(path)), content_(std::make_unique<Content>()) {
-  std::ifstream in(path_, std::ios::binary);
+  std::ifstream in = open_input(path_);
   if (!in) throw Error(path_ + ": cannot be read; give the path of a training configuration");
   try {
     std::istringstream text(read_text(in, kMaxTomlText));

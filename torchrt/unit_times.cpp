@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planner/core/error.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/core/text_limits.hpp"
 #include "torchrt/checksum.hpp"
 #include "torchrt/model_flops.hpp"
@@ -43,7 +44,7 @@ double between(double low, double high, double share) { return low + share * (hi
 }  // namespace
 
 DeviceTimes::DeviceTimes(const std::string& path) : path_(path) {
-  std::ifstream in(path, std::ios::binary);
+  std::ifstream in = open_input(path);
   if (!in) throw Error("device.times: " + path + ": cannot be read");
   try {
     const std::string text = read_text(in, kMaxTomlText);

@@ -3,6 +3,7 @@
 #include <fstream>
 
 #include "planner/core/fields.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/core/text_limits.hpp"
 
 namespace espalier::cli {
@@ -32,7 +33,7 @@ void read_widths(const Fields& fields, const std::string& path, ModelShape& shap
 }  // namespace
 
 HuggingFaceModel read_hugging_face_config(const std::string& path) {
-  std::ifstream file(path);
+  std::ifstream file = open_input(path);
   if (!file) throw Error(path + ": cannot be read; give the path of a model's config.json");
   nlohmann::json json;
   try {

@@ -10,6 +10,7 @@
 #include "planner/cli/preset_clusters.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/hostlist.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/wire/hardware_keys.hpp"
 
 namespace espalier::cli {
@@ -155,7 +156,7 @@ class ClusterFile {
 
   NodeHardware read_hwloc(const toml::value& at, const std::string& relative) const {
     const std::string file = (std::filesystem::path(path_).parent_path() / relative).string();
-    std::ifstream in(file, std::ios::binary);
+    std::ifstream in = open_input(file);
     if (!in) wire::fail_toml(path_, at, "nodes.hwloc", file + " cannot be read");
     try {
       return read_node_xml(std::string(std::istreambuf_iterator<char>(in), {}));

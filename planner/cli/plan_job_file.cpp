@@ -8,6 +8,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/model/own_lists.hpp"
 #include "planner/core/model/published_models.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/core/pipeline/generate.hpp"
 #include "planner/core/pipeline_form.hpp"
 #include "planner/core/text_limits.hpp"
@@ -166,7 +167,7 @@ class JobFile {
 
   void lists() {
     if (has("chunks")) fail("chunks", "not beside lists, which have their own");
-    std::ifstream in(std::filesystem::path(path_).parent_path() / lists_, std::ios::binary);
+    std::ifstream in = open_input((std::filesystem::path(path_).parent_path() / lists_).string());
     if (!in) fail("lists", lists_ + ": cannot be read");
     try {
       job_.lists = read_text(in, kMostOwnLists);

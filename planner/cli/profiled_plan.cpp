@@ -7,6 +7,7 @@
 #include "planner/cli/plan_cluster_file.hpp"
 #include "planner/cli/record.hpp"
 #include "planner/core/model/profiled_step.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/core/stage_profile_json.hpp"
 #include "planner/core/text_limits.hpp"
 #include "planner/core/topology/from_view.hpp"
@@ -15,7 +16,7 @@ namespace espalier::cli {
 namespace {
 
 StageProfile read_profile(const std::string& path) {
-  std::ifstream in(path);
+  std::ifstream in = open_input(path);
   if (!in) throw Error("--profiles: " + path + ": cannot be read");
   try {
     return stage_profile_from(parse_json(in));

@@ -10,6 +10,7 @@
 #include "planner/cli/ask.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/model/pipeline_view.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/core/text_limits.hpp"
 
 namespace espalier::cli {
@@ -20,7 +21,7 @@ constexpr double kLeast = 1e-9;  // an operation that takes no time is none
 
 Json answer_of(const ScheduleArguments& arguments) {
   if (arguments.profile.empty()) return ask(wire::load_config(), "job", {{"job", arguments.job}});
-  std::ifstream in(arguments.profile, std::ios::binary);
+  std::ifstream in = open_input(arguments.profile);
   if (!in) throw Error("--profile: " + arguments.profile + ": cannot be read: " + std::strerror(errno));
   try {
     return parse_json(in);

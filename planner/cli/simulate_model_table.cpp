@@ -7,6 +7,7 @@
 #include "planner/core/error.hpp"
 #include "planner/core/model/model_sizes.hpp"
 #include "planner/core/model/published_models.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/core/text_limits.hpp"
 #include "planner/sim/paper_jobs.hpp"
 #include "planner/wire/toml_keys.hpp"
@@ -49,7 +50,7 @@ void read_measured(const std::string& path, const toml::value& table, const Site
       wire::fail_toml(path, table.as_table().at(key), std::string("jobs.") + key,
                       "not beside measured, which tells it");
   const std::string file = (std::filesystem::path(path).parent_path() / relative).string();
-  std::ifstream in(file, std::ios::binary);
+  std::ifstream in = open_input(file);
   if (!in) wire::fail_toml(path, at, "jobs.measured", file + " cannot be read");
   std::string problem;
   try {

@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 
 #include "planner/core/error.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/core/text_limits.hpp"
 #include "planner/wire/toml_version.hpp"
 
@@ -15,6 +17,10 @@ namespace espalier::wire {
 
 toml::value parse_toml_file(const std::string& path) {
   if (::access(path.c_str(), R_OK) != 0) throw Error(path + ": cannot be read; check the path and its mode");
+  if (is_folder(path)) throw Error(path + ": is a folder; name a TOML file");
+  std::error_code unknown;
+  if (!std::filesystem::is_regular_file(path, unknown))
+    throw Error(path + ": is a pipe or a device; name a TOML file");  // it is read twice
   try {
     std::ifstream in(path, std::ios::binary);
     check_toml(read_text(in, kMaxTomlText));

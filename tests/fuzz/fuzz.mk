@@ -18,7 +18,7 @@ FUZZ_PARSERS := $(addprefix planner/wire/,frame.cpp framing.cpp messages.cpp ran
   $(addprefix spank/,elastic_option.c gpu_request.c multi_prog.c) planner/wire/grant.c
 # What the parsers need beside themselves.
 FUZZ_OTHERS  := $(addprefix planner/wire/,frame_tags.cpp handshake.cpp munge.cpp packet_socket.cpp packet_listeners.cpp peer_owner.cpp host_uid.cpp) \
-  $(addprefix planner/core/,error.cpp names.cpp plan.cpp data_parallel.cpp profile_check.cpp model/stage_profile.cpp model/model_sizes.cpp model/published_models.cpp \
+  $(addprefix planner/core/,error.cpp names.cpp open_input.cpp plan.cpp data_parallel.cpp profile_check.cpp model/stage_profile.cpp model/model_sizes.cpp model/published_models.cpp \
     pipeline/action_text.cpp pipeline/generate.cpp pipeline/placement.cpp pipeline/simulate.cpp \
     topology/switch_paths.cpp topology/gpu_specs.cpp topology/topology.cpp \
     pipeline_form.cpp model/form_figures.cpp model/own_lists.cpp model/scheduled_time.cpp) planner/cli/live_cluster.cpp planner/cli/preset_clusters.cpp \

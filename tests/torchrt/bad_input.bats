@@ -55,6 +55,7 @@ refused() {
   refused "espalier: train: typo.toml:11: training.warmup_stepz: unknown key" "$train" typo.toml
   refused "espalier: train: --set model.size=3: model.size: unknown key" ranks 2 --set model.size=3
   refused "espalier: train: nowhere.toml: cannot be read" "$train" nowhere.toml
+  refused "espalier: train: .: cannot be read" "$train" .
 }
 
 # What is wrong with weights, by the words that refuse them.

@@ -158,6 +158,7 @@ refused() {
 
 @test "a schedule file that cannot be read is refused" {
   refused "--schedule nowhere.csv: cannot be read" --schedule nowhere.csv
+  refused "--schedule .: is a folder; name a CSV file" --schedule .
 }
 @test "a schedule file with a missing operation is refused" {
   write_schedule

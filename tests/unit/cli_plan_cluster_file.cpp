@@ -84,6 +84,7 @@ TEST_SUITE("plan") {
     CHECK(refusal(kNodes + "switches = \"leaf\"\n") == "c.toml:5: nodes.switches: must be a list of strings");
     CHECK(refusal(kNodes + "hwloc = 1\n") == "c.toml:5: nodes.hwloc: must be a string");
     CHECK(refusal(kNodes + "hwloc = \"none.xml\"\n") == "c.toml:5: nodes.hwloc: none.xml cannot be read");
+    CHECK(refusal(kNodes + "hwloc = \".\"\n") == "c.toml:5: nodes.hwloc: . cannot be read");
     CHECK(refusal(kNodes + "[network]\nnic_gbs = 1\n") ==
           "c.toml:6: network.nic_gbs: unknown key; see espalier-plan(1)");
     CHECK(refusal(kNodes + "[network]\nv0_mb = 200\n") ==

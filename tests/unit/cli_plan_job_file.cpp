@@ -1,5 +1,6 @@
 // The job file of `espalier plan`.
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include "planner/cli/plan_job_file.hpp"
 #include "tests/unit/plan_files.hpp"
@@ -188,6 +189,19 @@ TEST_SUITE("plan") {
     CHECK(refusal(kMeasured + "present = { pp = 1048576, dp = 2 }\n") == "j.toml:4: present: more than 1048576 GPUs");
     CHECK(refusal(kMeasured + "present = { micro_batches = 8 }\nmicro_batches = 4\naccuracy = \"bitwise\"\n") ==
           "j.toml:5: micro_batches: is not present's, which accuracy = \"bitwise\" keeps");
+  }
+
+  TEST_CASE("a folder or a pipe in place of a file is named as what it is") {
+    const Folder folder;
+    CHECK(complaint(folder, [&] { read_plan_job(folder.path("")); }) == ": is a folder; name a TOML file");
+    REQUIRE(::mkfifo(folder.path("pipe").c_str(), 0600) == 0);
+    CHECK(complaint(folder, [&] { read_plan_job(folder.path("pipe")); }) ==
+          "pipe: is a pipe or a device; name a TOML file");
+    std::filesystem::create_directory(folder.path("d"));
+    CHECK(complaint(folder, [&] { read_plan_job(folder.write("j.toml", kModel + "lists = \"d\"\n")); }) ==
+          "j.toml:3: lists: d: cannot be read");
+    CHECK(complaint(folder, [&] { read_plan_job(folder.write("j.toml", "config = \"d\"\nglobal_batch = 8\n")); }) ==
+          "d: cannot be read; give the path of a model's config.json");
   }
 
   TEST_CASE("a job file that is not there is named") {

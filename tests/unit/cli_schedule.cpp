@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "planner/cli/commands.hpp"
+#include "planner/core/json.hpp"
 
 using namespace espalier;
 using namespace espalier::cli;
@@ -187,6 +188,7 @@ TEST_CASE("a job's costs are not given twice, and a file without them is refused
             ": no pipeline was measured; a job is measured in its first steps, and its plan must have stages");
   CHECK(complaint<Error>({"--profile", "/nowhere"}) ==
         "--profile: /nowhere: cannot be read: No such file or directory");
+  CHECK(complaint<Error>({"--profile", "/"}) == "--profile: /: cannot be read: Is a directory");
 }
 
 TEST_CASE("schedule needs ranks") { CHECK(complaint<UsageError>({}) == "schedule: needs --ranks=N, or --file=CSV"); }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "planner/core/error.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/core/text_limits.hpp"
 
 namespace espalier::torchrt {
@@ -12,7 +13,7 @@ namespace espalier::torchrt {
 namespace {
 
 nlohmann::json load(const std::string& path) {
-  std::ifstream file(path);
+  std::ifstream file = open_input(path);
   if (!file) throw Error(path + ": cannot be read; give the path of a model's config.json");
   try {
     return parse_json(file);

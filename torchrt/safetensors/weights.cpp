@@ -5,6 +5,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/json.hpp"
+#include "planner/core/open_input.hpp"
 #include "planner/core/text_limits.hpp"
 
 namespace espalier::torchrt {
@@ -43,7 +44,7 @@ void Weights::add(const std::string& path) {
 }
 
 void Weights::read_index(const std::string& path) {
-  std::ifstream in(path);
+  std::ifstream in = open_input(path);
   if (!in) throw Error("weights " + path + ": cannot be read");
   const Json index = try_json(in);
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
