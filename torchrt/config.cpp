@@ -38,6 +38,8 @@ void read_training(TomlSection section, TrainingConfig& training) {
   section.read("learning_rate", training.learning_rate, 0, 10);
   training.minimum_learning_rate = training.learning_rate / 10;
   section.read("minimum_learning_rate", training.minimum_learning_rate, 0, 10);
+  if (training.minimum_learning_rate > training.learning_rate)
+    section.fail("minimum_learning_rate", "is above learning_rate, from which the rate falls to it; lower it");
   section.read("warmup_steps", training.warmup_steps, 0, kMostSteps);
   section.read("weight_decay", training.weight_decay, 0, 10);
   section.read("beta1", training.beta1, 0, 0.999999);

@@ -21,6 +21,7 @@ PlanReport study(const Arguments& arguments) {
   SiteView seen = site_from_view(cluster.view, cluster.reports, cluster.hardware);
   report.site = std::move(seen.site);
   report.notes = std::move(seen.notes);
+  report.notes.insert(report.notes.end(), cluster.notes.begin(), cluster.notes.end());
   const auto order = plan_gpus(report.job, report.site);
   const auto present = present_plan(report.job, report.site, order);
   report.coefficients = plan_coefficients(report.job, report.site, present);

@@ -1,5 +1,6 @@
 #include "planner/cli/plan_cluster_file.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -48,10 +49,18 @@ class ClusterFile {
     }
     if (cluster_.view.nodes.empty()) throw Error(path_ + ": nodes: missing; describe the nodes by [[nodes]]");
     wire::check_hardware(path_, cluster_.hardware);
+    for (const auto& [type, figures] : cluster_.hardware.gpus) note_unless_used(type);
     return std::move(cluster_);
   }
 
  private:
+  // Types are told apart as written: h100 is not H100.
+  void note_unless_used(const std::string& type) {
+    const auto& nodes = cluster_.view.nodes;
+    if (std::none_of(nodes.begin(), nodes.end(), [&](const NodeView& node) { return node.gpu_type == type; }))
+      cluster_.notes.push_back("[gpu." + type + "]: not used; no node has gpu_type = \"" + type + "\"");
+  }
+
   void add_nodes(const toml::value& table) {
     std::string names, hwloc;
     int gpus = 0;

@@ -22,6 +22,7 @@ struct PlanCluster {
   HardwareOverrides hardware;                   // [network], [gpu.NAME]
   std::map<std::string, NodeHardware> reports;  // by node name; only nodes with an hwloc file
   std::set<std::string> idle;                   // of Slurm's nodes: up, and without a job
+  std::vector<std::string> notes;               // for people: what of the file has no effect
   // [redeploy], [redeploy.METHOD]; for `espalier simulate`.
   sim::RedeployOptions redeploy;
   sim::Delays delays;            // [slurm]; for `espalier simulate`

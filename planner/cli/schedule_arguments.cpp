@@ -47,7 +47,14 @@ void expect_positive(const char* option, const std::vector<double>& values, doub
       throw UsageError(std::string(option) + ": every value must be between " + (low > 0 ? "1e-9" : "0") + " and 1e12");
 }
 
+// CLI::Range takes "nan", which is neither below nor above.
+void expect_number(const char* option, double value) {
+  if (!std::isfinite(value)) throw UsageError(std::string(option) + ": must be a number");
+}
+
 void check_values(const ScheduleArguments& arguments) {
+  expect_number("--effort", arguments.effort);
+  expect_number("--freed-by-input", arguments.freed_by_input);
   expect_positive("--forward", arguments.forward, 1e-9);
   expect_positive("--backward-input", arguments.backward_input, 1e-9);
   expect_positive("--backward-weight", arguments.backward_weight, 1e-9);

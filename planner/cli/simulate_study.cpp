@@ -36,6 +36,7 @@ SimulatedCluster load_cluster(const SimulateArguments& arguments, Study& study) 
   study.nodes = static_cast<int>(read.view.nodes.size());
   for (const NodeView& node : read.view.nodes) study.gpus += static_cast<int>(node.gpu_owner.size());
   study.notes = std::move(seen.notes);
+  study.notes.insert(study.notes.end(), read.notes.begin(), read.notes.end());
   return {std::make_shared<const Site>(std::move(seen.site)), std::move(read.view), std::move(read.redeploy),
           read.delays, read.slurm};
 }

@@ -111,6 +111,7 @@ PY
   refused "espalier: train: config is required; see --help" "$train"
   refused "espalier: train: " "$train" small.toml --steps -3
   refused "espalier: train: " "$train" small.toml --no-such-option
+  refused "espalier: toy: --pause: must be a number" "$built/bin/espalier-toy" --pause nan
 }
 
 @test "a result that cannot be written fails and says why, whichever program prints it" {

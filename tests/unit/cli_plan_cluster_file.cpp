@@ -48,6 +48,15 @@ TEST_SUITE("plan") {
     CHECK(cluster.hardware == expected);
   }
 
+  TEST_CASE("figures of a GPU type that no node has are noted, also if only the case differs") {
+    const Folder folder;
+    const auto notes = [&](const std::string& type) {
+      return read_plan_cluster(folder.write("c.toml", kNodes + "[gpu." + type + "]\nmemory_gb = 40\n")).notes;
+    };
+    CHECK(notes("h100").empty());
+    CHECK(notes("H100") == std::vector<std::string>{"[gpu.H100]: not used; no node has gpu_type = \"H100\""});
+  }
+
   TEST_CASE("the example is the preset cluster-a") {
     const PlanCluster preset = read_plan_cluster("cluster-a");
     const PlanCluster example = read_plan_cluster("examples/plan/cluster-a.toml");

@@ -188,6 +188,9 @@ TEST_CASE("a job's costs are not given twice, and a file without them is refused
             ": no pipeline was measured; a job is measured in its first steps, and its plan must have stages");
   CHECK(complaint<Error>({"--profile", "/nowhere"}) ==
         "--profile: /nowhere: cannot be read: No such file or directory");
+  for (const char* option : {"--effort", "--freed-by-input"})
+    CHECK(complaint<UsageError>({"--ranks", "2", "--micro-batches", "4", option, "nan"}) ==
+          std::string(option) + ": must be a number");
   CHECK(complaint<Error>({"--profile", "/"}) == "--profile: /: cannot be read: Is a directory");
 }
 

@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "launcher/world/server/gpu_check.hpp"
+#include "launcher/world/server/nvml.hpp"
 #include "planner/core/error.hpp"
 #include "tests/unit/loop_until.hpp"
 #include "tests/unit/plan_files.hpp"
@@ -102,6 +103,11 @@ TEST_CASE("a GPU without errors, or that nobody can ask about, has no fault") {
   unknown.state = State::unknown;
   unknown.remapping_pending = true;
   CHECK(fault_of(unknown) == kNone);
+}
+
+TEST_CASE("what is no bus id is not asked about") {
+  for (const char* wrong : {"x", "0", "0000:41:00", "0000:41:00.0,x", "0000:41:00.0 "})
+    CHECK(print_gpu_faults(wrong) == 2);
 }
 
 TEST_CASE("a lost GPU and one that must be reset are faulty, whatever they are") {

@@ -184,6 +184,12 @@ TEST_CASE("a .bin file holds 16-bit tokens unless told otherwise, and validation
   CHECK(config.data.validation_samples == 8);
 }
 
+TEST_CASE("a least learning rate above the learning rate is refused") {
+  const std::vector<std::string> rates{"training.learning_rate=1e-3", "training.minimum_learning_rate=2e-3"};
+  CHECK(complaint(kGood, rates).find("minimum_learning_rate: is above learning_rate") != std::string::npos);
+  CHECK(complaint(kGood, {"training.learning_rate=2e-3", "training.minimum_learning_rate=2e-3"}) == "");
+}
+
 TEST_CASE("a model whose parts do not fit each other is refused by key") {
   CHECK(complaint(changed("heads = 4", "heads = 4\nfamily = \"bert\"")) ==
         "FILE:5: model.family: is \"bert\"; known are \"gpt2\", \"llama\", \"qwen2\"");

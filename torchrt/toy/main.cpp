@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -143,6 +144,10 @@ int main(int argc, char** argv) {
       return 1;
     }
     return code;
+  }
+  if (!std::isfinite(options.pause)) {  // CLI::Range takes "nan"
+    std::fputs("espalier: toy: --pause: must be a number of seconds\n", stderr);
+    return 2;
   }
   if (espalier_has_launcher() == 0) {
     std::fputs("espalier: toy: no launcher leads this process; start it by srun --elastic=1:2\n", stderr);

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <cstdio>
+#include <regex>
 #include <sstream>
 
 namespace espalier::launcher {
@@ -101,10 +102,26 @@ std::map<std::string, GpuErrors> read_gpu_errors(const std::vector<std::string>&
   return found;
 }
 
+namespace {
+
+// Domain, bus, device and function, in hexadecimal digits: "0000:41:00.0".
+bool is_bus_id(const std::string& text) {
+  static const std::regex form("[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\\.[0-7]");
+  return std::regex_match(text, form);
+}
+
+}  // namespace
+
 int print_gpu_faults(const std::string& bus_ids) {
   std::vector<std::string> list;
   std::istringstream in(bus_ids);
-  for (std::string one; std::getline(in, one, ',');) list.push_back(one);
+  for (std::string one; std::getline(in, one, ',');) {
+    if (!is_bus_id(one)) {
+      std::fprintf(stderr, "espalier: ranks: %s: \"%s\" is no bus id, as 0000:41:00.0\n", kPrintGpuFaults, one.c_str());
+      return 2;
+    }
+    list.push_back(one);
+  }
   for (const auto& [bus_id, errors] : read_gpu_errors(list))
     if (const std::string fault = fault_of(errors); !fault.empty())
       std::printf("%s %s\n", bus_id.c_str(), fault.c_str());

@@ -17,7 +17,7 @@ std::map<std::string, GpuErrors> read_gpu_errors(const std::vector<std::string>&
 // The option of espalier-ranks for print_gpu_faults().
 inline constexpr const char* kPrintGpuFaults = "--gpu-faults";
 // Prints a line for each of these GPUs on which training is unsafe: its bus id, a space, and fault_of(). `bus_ids`:
-// with commas. Returns the exit code.
+// with commas. Returns the exit code: 2 for what is no bus id.
 int print_gpu_faults(const std::string& bus_ids);
 
 }  // namespace espalier::launcher
