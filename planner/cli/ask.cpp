@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "planner/cli/start_slurm.hpp"
 #include "planner/core/error.hpp"
 #include "planner/slurm/site.h"
 #include "planner/wire/client.hpp"
@@ -18,7 +19,7 @@ constexpr wire::Client::Milliseconds kPatience{5000};
 std::vector<uid_t> planner_users() {
   std::vector<uid_t> users{0};
   if (const passwd* entry = ::getpwnam("slurm")) users.push_back(entry->pw_uid);
-  slurm_init(nullptr);
+  start_slurm("");
   slurm_conf_t* conf = nullptr;
   if (slurm_load_ctl_conf(0, &conf) == SLURM_SUCCESS) {
     users.push_back(conf->slurm_user_id);
@@ -29,9 +30,9 @@ std::vector<uid_t> planner_users() {
 
 wire::Client connect_by_network(const wire::Config& config) {
   const std::string where = config.planner_host + ":" + std::to_string(config.planner_port);
+  const std::vector<uid_t> users = planner_users();
   try {
-    return wire::Client::tcp(wire::planner_caller(planner_users()), config.planner_host, config.planner_port,
-                             kPatience);
+    return wire::Client::tcp(wire::planner_caller(users), config.planner_host, config.planner_port, kPatience);
   } catch (const Error& error) {
     throw Error("planner: cannot be reached at " + where + " (" + error.what() +
                 "); check that espalierd runs there, that planner.host and planner.port in " +

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "planner/cli/start_slurm.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/gres.hpp"
 #include "planner/core/topology/topology_text.hpp"
@@ -53,8 +54,8 @@ PlanCluster cluster_of(const node_info_msg_t& nodes, const std::string& topology
   return cluster;
 }
 
-PlanCluster read_live_cluster() {
-  slurm_init(nullptr);
+PlanCluster read_live_cluster(const std::string& otherwise) {
+  start_slurm(otherwise);
   node_info_msg_t* nodes = nullptr;
   if (slurm_load_node(0, &nodes, SHOW_ALL) != SLURM_SUCCESS) fail("nodes");
   const std::unique_ptr<node_info_msg_t, decltype(&slurm_free_node_info_msg)> own_nodes(nodes,

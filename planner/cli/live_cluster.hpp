@@ -3,6 +3,8 @@
 
 #include <slurm/slurm.h>
 
+#include <string>
+
 #include "planner/cli/plan_cluster_file.hpp"
 
 namespace espalier::cli {
@@ -12,7 +14,7 @@ namespace espalier::cli {
 // node's GRES cannot be read.
 PlanCluster cluster_of(const node_info_msg_t& nodes, const std::string& topology);
 
-// The same, from slurmctld's answers. Throws Error when they cannot be read.
-PlanCluster read_live_cluster();
+// The same, from slurmctld's answers. Throws Error when they cannot be read, and as start_slurm(otherwise).
+PlanCluster read_live_cluster(const std::string& otherwise = "");
 
 }  // namespace espalier::cli

@@ -183,7 +183,7 @@ class ClusterFile {
 
 PlanCluster read_plan_cluster(const std::string& name_or_path) {
   if (auto preset = preset_cluster(name_or_path)) return std::move(*preset);
-  if (name_or_path == "slurm") return read_live_cluster();
+  if (name_or_path == "slurm") return read_live_cluster("or describe the cluster in a file");
   if (!std::filesystem::exists(name_or_path))
     throw Error(name_or_path + ": no such cluster; give a file, " + preset_names() + " or slurm");
   return ClusterFile(name_or_path).read();

@@ -21,7 +21,7 @@ FUZZ_OTHERS  := $(addprefix planner/wire/,frame_tags.cpp handshake.cpp munge.cpp
   $(addprefix planner/core/,error.cpp names.cpp open_input.cpp plan.cpp data_parallel.cpp profile_check.cpp model/stage_profile.cpp model/model_sizes.cpp model/published_models.cpp \
     pipeline/action_text.cpp pipeline/generate.cpp pipeline/placement.cpp pipeline/simulate.cpp \
     topology/switch_paths.cpp topology/gpu_specs.cpp topology/topology.cpp \
-    pipeline_form.cpp model/form_figures.cpp model/own_lists.cpp model/scheduled_time.cpp) planner/cli/live_cluster.cpp planner/cli/preset_clusters.cpp \
+    pipeline_form.cpp model/form_figures.cpp model/own_lists.cpp model/scheduled_time.cpp) planner/cli/live_cluster.cpp planner/cli/start_slurm.cpp planner/cli/preset_clusters.cpp \
   planner/sim/redeployment.cpp planner/slurm/site.c planner/core/schedule/objective_names.cpp launcher/process/resource_limits.cpp \
   $(filter-out %/main.cpp,$(wildcard planner/core/pipeline/generators/*.cpp)) planner/slurm/hosts.c \
   $(addprefix torchrt/,checksum.cpp input_file.cpp unit_times.cpp model_flops.cpp safetensors/element_type.cpp) \
