@@ -17,8 +17,6 @@ namespace espalier::torchrt {
 
 namespace {
 
-constexpr std::int64_t kMostSteps = 1'000'000'000;
-
 void read_schedule(TomlSection& section, std::string& schedule) {
   section.read("schedule", schedule);
   if (schedule == kAutomaticSchedule) return;

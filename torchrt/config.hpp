@@ -14,6 +14,8 @@
 
 namespace espalier::torchrt {
 
+inline constexpr std::int64_t kMostSteps = 1'000'000'000;  // of a training
+
 struct TrainingConfig {
   std::int64_t steps = 0;
   int global_batch = 0;   // samples per step, the same in every plan

@@ -155,14 +155,15 @@ int main(int argc, char** argv) {
   app.add_option("--set", arguments.overrides, "section.key=value, wins over the file; may be repeated")
       ->take_all()
       ->allow_extra_args(false);
-  app.add_option("--steps", arguments.steps, "short for --set training.steps=N")->check(CLI::PositiveNumber);
+  app.add_option("--steps", arguments.steps, "short for --set training.steps=N")
+      ->check(CLI::Range(std::int64_t{1}, kMostSteps));
   app.add_option("--data", arguments.data, "short for --set data.path=FILE");
   app.add_option("--metrics", arguments.metrics, "short for --set metrics.path=FILE");
   app.add_flag("--checksum", arguments.checksum,
                "print a checksum of the weights at the end; under a launcher, on both sides of every hand-off");
   app.add_flag("--describe", arguments.describe,
                "print model, steps and [parallel] as JSON and leave: the launcher asks so before it plans");
-  app.add_option("--keep", arguments.keep, "short for --set checkpoint.keep=N")->check(CLI::PositiveNumber);
+  app.add_option("--keep", arguments.keep, "short for --set checkpoint.keep=N")->check(CLI::Range(1, 1'000'000));
   CLI::Option* plan =
       app.add_option("--plan", arguments.plan, "plan (JSON) of a run without launcher; default: a uniform pipeline");
   CLI::Option* schedule =
@@ -175,7 +176,7 @@ int main(int argc, char** argv) {
                  "measure GPUs and links instead of training, as this JSON asks; espalier calibrate starts it so")
       ->excludes(config);
   app.add_option("--print-schedule", arguments.print_schedule, "print the operations of N ranks and leave")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 20));
   CLI::Option* profiled =
       app.add_option("--profile-plan", arguments.profile_plan,
                      "measure one stage of this plan (JSON) on this device alone, print JSON and leave")

@@ -11,6 +11,7 @@
 #include "planner/cli/calibrate_report.hpp"
 #include "planner/cli/commands.hpp"
 #include "planner/cli/live_cluster.hpp"
+#include "planner/core/counted.hpp"
 #include "planner/core/hostlist.hpp"
 #include "planner/core/probe/choose_nodes.hpp"
 #include "planner/core/topology/from_view.hpp"
@@ -80,7 +81,7 @@ Target choose(const CalibrateArguments& arguments, const wire::Config& config) {
 
 std::string plan_text(const Target& target) {
   const CalibrateJob& job = target.job;
-  std::string text = "Nodes " + fold_hosts(job.nodes) + ", " + std::to_string(job.gpus) + " GPUs of each; " +
+  std::string text = "Nodes " + fold_hosts(job.nodes) + ", " + counted(job.gpus, "GPU") + " of each; " +
                      std::to_string(target.idle) + " of " + std::to_string(job.nodes.size()) +
                      " nodes are idle now.\nPairs:";
   for (const auto& [a, b] : job.request.pairs) text += " " + a + "-" + b;

@@ -29,6 +29,14 @@ std::string run(const cli::Arguments& arguments) {
   throw cli::UsageError(command + ": no such command");
 }
 
+// "simulate ": the command has options of its own, and a text that tells them.
+std::string with_own_help(int argc, char** argv) {
+  const std::string command = argc > 1 ? argv[1] : "";
+  for (const char* own : {"calibrate", "doctor", "plan", "profile", "schedule", "simulate"})
+    if (command == own) return command + " ";
+  return "";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -49,7 +57,7 @@ int main(int argc, char** argv) {
     flush_standard_output();
     return 0;
   } catch (const cli::UsageError& error) {
-    std::fprintf(stderr, "espalier: %s; see espalier --help\n", error.what());
+    std::fprintf(stderr, "espalier: %s; see espalier %s--help\n", error.what(), with_own_help(argc, argv).c_str());
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "espalier: %s\n", error.what());

@@ -43,7 +43,8 @@ std::string plan(const Arguments& arguments) {
   for (const PlannedCount& planned : report.plans) any = any || planned.plan;
   const PlannedCount& most = report.plans.back();
   if (!any) throw Error("--gpus: " + std::to_string(most.gpus) + ": " + most.why_not);
-  if (arguments.json) return plan_json(report).dump(2) + "\n";
+  // A path may have any bytes.
+  if (arguments.json) return plan_json(report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   std::string text;
   if (arguments.one_line) {
     for (const PlannedCount& planned : report.plans) text += format(plan_record(report, planned), true);

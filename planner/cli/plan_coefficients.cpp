@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "planner/core/counted.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/model/evaluate_plan.hpp"
 #include "planner/core/model/iteration_profile.hpp"
@@ -95,7 +96,7 @@ void compute_as_measured(const PlanJob& job, const Site& site, const Plan& prese
     if (!result.measured[t]) others += (others.empty() ? "" : ", ") + site.hardware.types[t].name;
   result.measurement = number("%.4g", job.step_seconds) + " s a step with pp" + std::to_string(job.present->pp) +
                        "/dp" + std::to_string(job.present->dp) + "/tp" + std::to_string(job.present->tp) + ", " +
-                       std::to_string(job.present->micro_batches) + " micro-batches";
+                       counted(job.present->micro_batches, "micro-batch", "es");
   if (!others.empty())
     result.assumed.push_back("no step was measured on " + others +
                              ": scaled from the measured type by their peaks and memory bandwidths");

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "planner/cli/plan_report.hpp"
+#include "planner/core/counted.hpp"
 #include "planner/core/hostlist.hpp"
 
 namespace espalier::cli {
@@ -65,9 +66,9 @@ std::string bar(const StagePrediction& stage, int micro_batches, double step_ms)
 
 std::string heading(const PlannedCount& planned) {
   const Plan& plan = *planned.plan;
-  std::string text = fmt::format("{} GPUs, {} micro-batch{} of {} sample{}, {}{:.4g} s a step", planned.gpus,
-                                 plan.micro_batches, plan.micro_batches == 1 ? "" : "es", plan.micro_batch(),
-                                 plan.micro_batch() == 1 ? "" : "s", planned.measured ? "" : "~", planned.seconds());
+  std::string text = fmt::format("{}, {} of {}, {}{:.4g} s a step", counted(planned.gpus, "GPU"),
+                                 counted(plan.micro_batches, "micro-batch", "es"),
+                                 counted(plan.micro_batch(), "sample"), planned.measured ? "" : "~", planned.seconds());
   if (const int idle = planned.gpus - plan.gpu_count(); idle > 0)
     text += fmt::format("; {} GPU{} idle", idle, idle == 1 ? " stays" : "s stay");
   return text + (planned.measured ? "\n" : " (assumed)\n");

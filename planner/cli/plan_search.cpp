@@ -4,6 +4,7 @@
 #include <map>
 
 #include "planner/cli/plan_shortage.hpp"
+#include "planner/core/counted.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/job_problem.hpp"
 #include "planner/core/schedule/materialize.hpp"
@@ -190,10 +191,11 @@ std::vector<PlannedCount> plan_counts(const PlanJob& job, const Site& site, cons
   for (const int gpus : counts) {
     const std::string what = "--gpus: " + std::to_string(gpus) + ": ";
     if (static_cast<std::size_t>(gpus) > order.size())
-      throw Error(what + "the cluster has " + std::to_string(order.size()) + " GPUs that the job may use");
+      throw Error(what + "the cluster has " + counted(static_cast<std::int64_t>(order.size()), "GPU") +
+                  " that the job may use");
     if (gpus < job.min_gpus || gpus > job.max_gpus)
-      throw Error(what + "the job takes " + std::to_string(job.min_gpus) + " to " + std::to_string(job.max_gpus) +
-                  " GPUs; see min_gpus and max_gpus in " + job.path);
+      throw Error(what + "the job takes " + std::to_string(job.min_gpus) + " to " + counted(job.max_gpus, "GPU") +
+                  "; see min_gpus and max_gpus in " + job.path);
   }
   Study study(job, site, coefficients, order, present);
   std::vector<PlannedCount> results;

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "planner/core/counted.hpp"
 #include "planner/core/solver/best_plan.hpp"
 
 namespace espalier::cli {
@@ -32,10 +33,6 @@ double memory_needed(const Problem& problem, std::span<const Piece> available) {
     (fits(problem, available, middle) ? high : low) = middle;
   }
   return high;
-}
-
-std::string counted(int count, const std::string& thing, const std::string& plural) {
-  return std::to_string(count) + " " + thing + (count == 1 ? "" : plural);
 }
 
 std::string joined(const std::vector<std::string>& words) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "planner/cli/plan_report.hpp"
+#include "planner/core/counted.hpp"
 
 namespace espalier::cli {
 namespace {
@@ -47,10 +48,11 @@ std::string degrees(const PlanReport& report, const Plan& plan) {
 
 std::string describe_job(const PlanJob& job) {
   const ModelShape& shape = job.shape;
-  return fmt::format("{}: {}, {} layers, hidden {}, {} heads, vocabulary {}; {} samples of {} tokens a step, {}{}{}{}",
-                     job.model, shape.family, shape.layers, shape.hidden, shape.heads, shape.vocabulary,
-                     shape.global_batch, shape.sequence, job.precision, job.training.recompute ? ", recompute" : "",
-                     job.training.zero1 ? ", zero1" : "", job.accuracy == Accuracy::bitwise ? ", bitwise" : "");
+  return fmt::format("{}: {}, {}, hidden {}, {}, vocabulary {}; {} of {} a step, {}{}{}{}", job.model, shape.family,
+                     counted(shape.layers, "layer"), shape.hidden, counted(shape.heads, "head"), shape.vocabulary,
+                     counted(shape.global_batch, "sample"), counted(shape.sequence, "token"), job.precision,
+                     job.training.recompute ? ", recompute" : "", job.training.zero1 ? ", zero1" : "",
+                     job.accuracy == Accuracy::bitwise ? ", bitwise" : "");
 }
 
 std::string describe_cluster(const PlanReport& report) {
@@ -61,7 +63,7 @@ std::string describe_cluster(const PlanReport& report) {
   std::string gpus;
   for (std::size_t t = 0; t < counts.size(); ++t)
     gpus += fmt::format("{}{} {}", t ? ", " : "", counts[t], report.site.hardware.types[t].name);
-  return fmt::format("{}: {} nodes, {}", report.cluster, topology.nodes(), gpus);
+  return fmt::format("{}: {}, {}", report.cluster, counted(topology.nodes(), "node"), gpus);
 }
 
 std::string line_of(const PlanReport& report, const PlannedCount& planned) {

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "planner/cli/ask.hpp"
+#include "planner/core/counted.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/model/pipeline_view.hpp"
 #include "planner/core/open_input.hpp"
@@ -72,11 +73,12 @@ std::string take_job(ScheduleArguments& arguments) {
   arguments.first = edge(view.first);
   arguments.last = edge(view.last);
   std::string text = fmt::format(
-      "{}: {} stages, {} micro-batches, {}. Times in ms, memory in GiB, as measured. A step takes up to {:.4g} ms "
+      "{}: {}, {}, {}. Times in ms, memory in GiB, as measured. A step takes up to {:.4g} ms "
       "more, "
       "for the sums of gradients and the optimizer.",
-      arguments.profile.empty() ? "job " + std::to_string(arguments.job) : arguments.profile, view.stages.size(),
-      view.micro_batches, view.schedule, after);
+      arguments.profile.empty() ? "job " + std::to_string(arguments.job) : arguments.profile,
+      counted(static_cast<std::int64_t>(view.stages.size()), "stage"), counted(view.micro_batches, "micro-batch", "es"),
+      view.schedule, after);
   if (view.whole_backward) {
     arguments.freed_by_input = 1;
     text +=

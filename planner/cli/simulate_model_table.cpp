@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "planner/core/coefficients_json.hpp"
+#include "planner/core/counted.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/model/model_sizes.hpp"
 #include "planner/core/model/published_models.hpp"
@@ -122,8 +123,7 @@ std::vector<sim::JobKind> read_model_table(const std::string& path, const Site& 
         if (auto made = table.as_table().count("measured") > 0 ? sim::timed(kind, site, cluster)
                                                                : sim::tuned(kind, site, cluster))
           kinds.push_back(std::move(*made));
-        else
-          notes.push_back(kind.model + ": the cluster is too small for its " + std::to_string(kind.gpus()) + " GPUs");
+        else notes.push_back(kind.model + ": the cluster is too small for its " + counted(kind.gpus(), "GPU"));
       } catch (const Error& error) {
         wire::fail_toml(path, table, "jobs", error.what());
       }

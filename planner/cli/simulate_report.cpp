@@ -8,6 +8,7 @@
 
 #include "planner/cli/simulate_plots.hpp"
 #include "planner/cli/simulate_study.hpp"
+#include "planner/core/counted.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::cli {
@@ -91,11 +92,12 @@ std::vector<Plot> plots_of(const Study& study) {
 
 std::string facts(const Study& study) {
   return fmt::format(
-      "{} nodes, {} GPUs. {} of {} jobs of {}, {:.4g} GPU-hours: {:.1f}% of the cluster until the last "
-      "submission. Seed {}. {} damaged rows skipped, {} left out.{}",
-      study.nodes, study.gpus, study.workload.jobs.size(), study.workload.in_window, escaped(study.arguments.trace),
-      study.workload.gpu_seconds / 3600, 100 * study.offered_load(), study.arguments.workload.seed,
-      study.trace.damaged.size(), study.trace.left_out,
+      "{}, {}. {} of {} of {}, {:.4g} GPU-hours: {:.1f}% of the cluster until the last "
+      "submission. Seed {}. {} skipped, {} left out.{}",
+      counted(study.nodes, "node"), counted(study.gpus, "GPU"), study.workload.jobs.size(),
+      counted(study.workload.in_window, "job"), escaped(study.arguments.trace), study.workload.gpu_seconds / 3600,
+      100 * study.offered_load(), study.arguments.workload.seed,
+      counted(static_cast<std::int64_t>(study.trace.damaged.size()), "damaged row"), study.trace.left_out,
       study.bound ? " No policy can have an average JCT below " + minutes(study.bound->seconds()) + " min." : "");
 }
 

@@ -6,6 +6,7 @@
 #include "planner/cli/plan_cluster_file.hpp"
 #include "planner/cli/simulate_model_table.hpp"
 #include "planner/cli/simulate_trace_file.hpp"
+#include "planner/core/counted.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/topology/from_view.hpp"
 #include "planner/sim/policies/policies.hpp"
@@ -149,9 +150,8 @@ Study run_study(const SimulateArguments& arguments, const Progress& progress) {
   const sim::WorkloadOptions options = workload_options(arguments, study.trace);
   study.workload = load_workload(arguments, study, options);
   if (study.workload.adapted > 0)
-    study.notes.push_back(
-        std::to_string(study.workload.adapted) +
-        " jobs cannot run on so many GPUs of the type that they ask for; they get more of it, or any type");
+    study.notes.push_back(counted(study.workload.adapted, "job") +
+                          " cannot run on so many GPUs of the type asked for; more of it is taken, or any type");
   study.window_from = std::max(options.from, study.trace.jobs.front().submit);
   study.window_to = std::min(options.to, study.trace.jobs.back().submit);
   study.trace.jobs.clear();

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "planner/cli/simulate_study.hpp"
+#include "planner/core/counted.hpp"
 
 namespace espalier::cli {
 namespace {
@@ -41,16 +42,18 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows) {
 std::string heading(const Study& study) {
   const sim::Workload& load = study.workload;
   std::string text = fmt::format(
-      "{}: {} nodes, {} GPUs. {}: {} of {} jobs, {:.4g} GPU-hours, {} of the cluster until the last submission; "
+      "{}: {}, {}. {}: {} of {}, {:.4g} GPU-hours, {} of the cluster until the last submission; "
       "seed {}.\n",
-      study.cluster, study.nodes, study.gpus, study.arguments.trace, load.jobs.size(), load.in_window,
-      load.gpu_seconds / 3600, percent(study.offered_load()), study.arguments.workload.seed);
+      study.cluster, counted(study.nodes, "node"), counted(study.gpus, "GPU"), study.arguments.trace, load.jobs.size(),
+      counted(load.in_window, "job"), load.gpu_seconds / 3600, percent(study.offered_load()),
+      study.arguments.workload.seed);
   for (const std::string& note : study.notes) text += note + "\n";
   if (study.trace.left_out > 0)
-    text += fmt::format("{} rows of the trace left out: no GPUs, not ended, or steps.\n", study.trace.left_out);
+    text +=
+        fmt::format("{} of the trace left out: no GPUs, not ended, or steps.\n", counted(study.trace.left_out, "row"));
   const auto& damaged = study.trace.damaged;
   if (damaged.empty()) return text;
-  text += fmt::format("{} damaged rows of the trace skipped:\n", damaged.size());
+  text += fmt::format("{} of the trace skipped:\n", counted(static_cast<std::int64_t>(damaged.size()), "damaged row"));
   for (std::size_t i = 0; i < std::min(damaged.size(), kShownDamage); ++i)
     text += fmt::format("  line {}: {}\n", damaged[i].line, damaged[i].why);
   if (damaged.size() > kShownDamage)

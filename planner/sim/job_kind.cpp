@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "planner/core/counted.hpp"
 #include "planner/core/error.hpp"
 #include "planner/core/grid/gpu_pools.hpp"
 #include "planner/core/model/evaluate_plan.hpp"
@@ -147,8 +148,7 @@ std::vector<JobKind> paper_kinds(const Site& site, const ClusterView& cluster, s
       kinds.push_back(std::move(*made));
     } catch (const Error& error) {
       if (first_problem.empty()) first_problem = error.what();
-      note(std::string(job.model) + ": left out; no plan of its " + std::to_string(job.pp * job.dp * job.tp) +
-           " GPUs fits");
+      note(std::string(job.model) + ": left out; no plan of its " + counted(job.gpus(), "GPU") + " fits");
     }
   }
   if (kinds.empty() && !first_problem.empty()) throw Error(first_problem);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "planner/core/counted.hpp"
 #include "planner/core/error.hpp"
 
 namespace espalier::sim {
@@ -75,8 +76,8 @@ PolicyRun Simulation::run() {
     complete = done_;
   }
   if (done_ != jobs_.size())
-    throw Error(policy_.name() + ": " + std::to_string(jobs_.size() - done_) +
-                " jobs wait for ever: nothing starts them");
+    throw Error(policy_.name() + ": " + counted(static_cast<std::int64_t>(jobs_.size() - done_), "job") +
+                " left waiting for ever: nothing starts what waits");
   return std::move(run_);
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "planner/core/counted.hpp"
 #include "planner/core/error.hpp"
 #include "planner/sim/random.hpp"
 #include "planner/sim/time_limits.hpp"
@@ -153,9 +154,8 @@ Workload make_workload(const Trace& trace, const std::vector<JobKind>& kinds, in
   if (window.empty())
     throw Error("workload: no job of the trace was submitted in the time that is to be simulated; choose another");
   if (count == 0)
-    throw Error(
-        "workload: of " + std::to_string(window.size()) +
-        " jobs none is left when they are sampled in proportion; raise the scale, or take all by --trace-gpus=0");
+    throw Error("workload: of " + counted(static_cast<std::int64_t>(window.size()), "job") +
+                " none is left when they are sampled in proportion; raise the scale, or take all by --trace-gpus=0");
   if (count > window.size())
     throw Error("workload: " + std::to_string(count) + " jobs are wanted, the trace has " +
                 std::to_string(window.size()) + " in the time that is to be simulated; lower the scale");

@@ -120,6 +120,10 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
+    if (problem.get_exit_code() != 0) {
+      std::fprintf(stderr, "espalier: report: %s; see espalier-report --help\n", problem.what());
+      return problem.get_exit_code();
+    }
     const int status = app.exit(problem);
     flush_standard_output();
     return status;

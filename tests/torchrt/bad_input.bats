@@ -110,6 +110,8 @@ PY
 @test "wrong arguments" {
   refused "espalier: train: config is required; see --help" "$train"
   refused "espalier: train: " "$train" small.toml --steps -3
+  refused "espalier: train: --steps: Value 0 not in range 1 to 1000000000; see --help" "$train" small.toml --steps 0
+  refused "espalier: train: --keep: Value 0 not in range 1 to 1000000; see --help" "$train" small.toml --keep 0
   refused "espalier: train: " "$train" small.toml --no-such-option
   refused "espalier: toy: --pause: must be a number" "$built/bin/espalier-toy" --pause nan
 }
@@ -133,6 +135,22 @@ PY
   unwritten "$built/bin/espalier-report" --version
   unwritten "$built/bin/espalier-toy" --version
   unwritten "$built/bin/espalierd" --version
+}
+
+@test "wrong usage is said by the program's name, and points to the help of the command" {
+  said() {
+    local words=$1; shift
+    run "$@"
+    echo "$output"
+    [ "$status" != 0 ]
+    [[ $output == *"$words"* ]]
+  }
+  for command in plan simulate schedule doctor calibrate; do
+    said "; see espalier $command --help" "$built/bin/espalier" "$command" --no-such-option
+  done
+  said "; see espalier --help" "$built/bin/espalier" --no-such-option
+  said "espalier: report: A subcommand is required; see espalier-report --help" "$built/bin/espalier-report"
+  said "espalier: toy: " "$built/bin/espalier-toy" --steps 0
 }
 
 @test "a loss that is not a number stops the training and says so" {

@@ -137,7 +137,18 @@ TEST_SUITE("plan") {
   TEST_CASE("a number of GPUs on which nothing fits has a line that says so") {
     const std::string text = plan(kJob, kCluster, "1,8");
     CHECK(holds(text, "\n    1  does not fit: needs "));
-    CHECK_FALSE(holds(text, "\n1 GPUs, "));
+    CHECK_FALSE(holds(text, "\n1 GPU, "));
+  }
+
+  TEST_CASE("one is told as one, and a path of any bytes is no error in JSON") {
+    const Folder folder;
+    const std::string job = folder.write("j.toml", "model = \"gpt2-124m\"\nglobal_batch = 1\n");
+    const std::string text = "[[nodes]]\nname = \"n1\"\ngpus = 1\ngpu_type = \"h100\"\n";
+    const std::string table = plan(job, folder.write("c.toml", text), "1");
+    CHECK(holds(table, "; 1 sample of 1024 tokens a"));
+    CHECK(holds(table, ": 1 node, 1 h100\n"));
+    CHECK(holds(table, "\n1 GPU, 1 micro-batch of 1 sample, "));
+    CHECK(Json::parse(plan(job, folder.write("c\xff.toml", text), "1", {"--json"}))["plans"].size() == 1);
   }
 
   TEST_CASE("a GPU type that is not known is noted") {

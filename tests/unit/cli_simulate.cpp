@@ -310,7 +310,7 @@ TEST_SUITE("simulate") {
     const std::string path = folder.write("t.csv", trace(6) + "bad,row\n");
     const std::vector<std::string> words{"--cluster=cluster-a", "--trace=" + path, "--policy=fifo,suika", "--quiet"};
     const std::string table = simulate(words);
-    CHECK(table.find("1 damaged rows of the trace skipped:\n  line 8: 2 columns instead of 4\n") != std::string::npos);
+    CHECK(table.find("1 damaged row of the trace skipped:\n  line 8: 2 columns instead of 4\n") != std::string::npos);
     CHECK(table.find("\nsuika ") != std::string::npos);
     auto swept = words;
     swept.push_back("--sweep=load=1,2");

@@ -108,7 +108,7 @@ TEST_SUITE("sim") {
     policy.owns_queue_ = true;
     for (const double period : {0.0, 60.0}) {
       policy.period_ = period;
-      CHECK(error_of([&] { world.run(policy); }) == "scripted: 1 jobs wait for ever: nothing starts them");
+      CHECK(error_of([&] { world.run(policy); }) == "scripted: 1 job left waiting for ever: nothing starts what waits");
     }
     // A policy may decide late.
     Scripted slow([&](const sim::SimulatedView& view) -> std::vector<sim::Act> {

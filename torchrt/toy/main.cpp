@@ -136,6 +136,10 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& problem) {
+    if (problem.get_exit_code() != 0) {
+      std::fprintf(stderr, "espalier: toy: %s; see espalier-toy --help\n", problem.what());
+      return problem.get_exit_code();
+    }
     const int code = app.exit(problem);
     try {
       flush_standard_output();
