@@ -99,12 +99,12 @@ std::string shortage(const Problem& problem, std::span<const Piece> available, c
   };
   const PlanBounds& bounds = problem.bounds;
   add(bounds.fixed_tp, "TP degree " + std::to_string(bounds.fixed_tp));
-  add(bounds.fixed_pp, counted(bounds.fixed_pp, "stage", "s"));
+  add(bounds.fixed_pp, counted(bounds.fixed_pp, "stage"));
   add(bounds.fixed_dp, "DP degree " + std::to_string(bounds.fixed_dp));
   add(bounds.fixed_micro_batches, counted(bounds.fixed_micro_batches, "micro-batch", "es"));
-  add(bounds.min_gpus - 1, "at least " + counted(bounds.min_gpus, "GPU", "s"));
-  return "no valid plan" + fixed + ": " + counted(job.shape.layers, "layer", "s") + " and " +
-         counted(job.shape.global_batch, "sample", "s") + " cannot be divided so";
+  add(bounds.min_gpus - 1, "at least " + counted(bounds.min_gpus, "GPU"));
+  return "no valid plan" + fixed + ": " + counted(job.shape.layers, "layer") + " and " +
+         counted(job.shape.global_batch, "sample") + " cannot be divided so";
 }
 
 }  // namespace espalier::cli

@@ -5,8 +5,8 @@
 
 namespace espalier::cli {
 
-// slurm_init(). Throws Error where this host has no usable configuration of Slurm, with `otherwise`: what else to do ("or
-// describe the cluster in a file"); may be empty.
+// slurm_init(). Throws Error where this host has no usable configuration of Slurm, with `otherwise`: what else to do
+// ("or describe the cluster in a file"); may be empty.
 void start_slurm(const std::string& otherwise);
 
 }  // namespace espalier::cli

@@ -34,10 +34,9 @@ MoveWish wish_of(const Json& arguments) {
     return found->get<std::string>();
   };
   wish.type = text("type");
-  wish.nodes = expand_hosts(text("nodes").c_str());
+  wish.nodes = expand_hosts(text("nodes").c_str(), kMostWished);
   if (!wish.type.empty() && !wish.nodes.empty()) throw Error("query: give a type or nodes, not both");
   if (wish.nodes.empty() && !text("nodes").empty()) throw Error("query: nodes is not a list of nodes");
-  if (wish.nodes.size() > kMostWished) throw Error("query: too many nodes");
   return wish;
 }
 

@@ -228,7 +228,8 @@ TEST_SUITE("plan") {
     };
     CHECK(needs("gpipe") > 1.1 * needs("1f1b"));
     const std::string one = "model = \"llama2-7b\"\nglobal_batch = 64\n";
-    CHECK(refusal(one + "micro_batches = 1\n", "cluster-a", "8").ends_with("; take more GPUs or micro_batches = 0"));
+    CHECK(refusal(one + "micro_batches = 1\n", "cluster-a", "8")
+              .ends_with("; take more GPUs or micro_batches = 0 or recompute = true"));
     const Json found = study("model = \"llama2-70b\"\nglobal_batch = 64\nrecompute = true\n", "cluster-a", "8,32");
     CHECK(found["plans"][0]["plan"].is_null());
     CHECK(found["plans"][0]["why_not"].get<std::string>().starts_with("does not fit: needs "));
