@@ -440,7 +440,8 @@ bool lacks_memory(const std::exception& error) {
 // The last words go to the launcher, which tells the user; where that is gone, to the log. Of a GPU's failure it hears
 // by the end of the line: a program that says that it failed ends the job.
 [[noreturn]] void leave_failed(Session& session, int rank, const std::exception& error) {
-  std::string problem = error.what();
+  const bool by_allocator = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  std::string problem = by_allocator ? "the system has no memory left for this rank" : error.what();
   if (dynamic_cast<const wire::ConnectionLost*>(&error) != nullptr) {
     problem = "the launcher is gone; leaving";
   } else if (dynamic_cast<const DeviceError*>(&error) == nullptr) {
