@@ -6,6 +6,7 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/fields.hpp"
+#include "planner/wire/message_conversion.hpp"
 
 namespace espalier::wire {
 
@@ -87,5 +88,91 @@ void from_json(const Json& json, RankPlace& place) {
   fields.get("ranks", place.ranks);
   fields.get("devices", place.devices);
 }
+
+template <class Visitor>
+static void visit(RankServerHello& m, Visitor& v) {
+  v("job", m.job), v("node", m.node), v("pid", m.pid), v.maybe("gpu_faults", m.gpu_faults);
+  v.maybe("base64", m.base64);
+}
+template <class Visitor>
+static void visit(RankEnded& m, Visitor& v) {
+  v("generation", m.generation), v("rank", m.rank), v("code", m.code), v("finalized", m.finalized);
+}
+template <class Visitor>
+static void visit(RankAborted& m, Visitor& v) {
+  v("generation", m.generation), v("rank", m.rank), v("code", m.code);
+}
+template <class Visitor>
+static void visit(RanksRefused& m, Visitor& v) {
+  v("generation", m.generation), v("reason", m.reason);
+}
+template <class Visitor>
+static void visit(FenceEntered& m, Visitor& v) {
+  v("generation", m.generation), v("number", m.number), v("data", m.data), v.maybe("base64", m.base64);
+}
+template <class Visitor>
+static void visit(RankOutput& m, Visitor& v) {
+  v("error", m.error), v("text", m.text);
+}
+template <class Visitor>
+static void visit(ModexWanted& m, Visitor& v) {
+  v("generation", m.generation), v("rank", m.rank), v("ticket", m.ticket);
+}
+template <class Visitor>
+static void visit(ModexFound& m, Visitor& v) {
+  v("generation", m.generation), v("ticket", m.ticket), v("found", m.found), v("data", m.data);
+}
+template <class Visitor>
+static void visit(RunRanks& m, Visitor& v) {
+  v("generation", m.generation), v("name", m.name), v("places", m.places), v("here", m.here);
+  v("program", m.program), v("environment", m.environment), v("directory", m.directory), v("folder", m.folder);
+  v("limits", m.limits), v("network", m.network), v("first", m.first), v("address", m.address), v("port", m.port);
+  v.maybe("base64", m.base64);
+}
+template <class Visitor>
+static void visit(Rendezvous& m, Visitor& v) {
+  v("generation", m.generation), v("address", m.address), v("port", m.port);
+}
+template <class Visitor>
+static void visit(FenceDone& m, Visitor& v) {
+  v("generation", m.generation), v("number", m.number), v("complete", m.complete), v("data", m.data);
+  v.maybe("base64", m.base64);
+}
+template <class Visitor>
+static void visit(SparesFork&, Visitor&) {}
+template <class Visitor>
+static void visit(KeepSpares& m, Visitor& v) {
+  v("count", m.count), v("program", m.program), v("environment", m.environment), v("folder", m.folder);
+  v("limits", m.limits), v.maybe("forks", m.forks);
+}
+template <class Visitor>
+static void visit(SignalRanks& m, Visitor& v) {
+  v("generation", m.generation), v("number", m.number);
+}
+template <class Visitor>
+static void visit(EndRanks& m, Visitor& v) {
+  v("generation", m.generation);
+}
+template <class Visitor>
+static void visit(OutputTaken& m, Visitor& v) {
+  v("bytes", m.bytes);
+}
+
+ESPALIER_MESSAGE(RankServerHello)
+ESPALIER_MESSAGE(RankEnded)
+ESPALIER_MESSAGE(RankAborted)
+ESPALIER_MESSAGE(RanksRefused)
+ESPALIER_MESSAGE(Rendezvous)
+ESPALIER_MESSAGE(FenceEntered)
+ESPALIER_MESSAGE(RankOutput)
+ESPALIER_MESSAGE(ModexWanted)
+ESPALIER_MESSAGE(ModexFound)
+ESPALIER_MESSAGE(RunRanks)
+ESPALIER_MESSAGE(FenceDone)
+ESPALIER_MESSAGE(KeepSpares)
+ESPALIER_MESSAGE(SparesFork)
+ESPALIER_MESSAGE(SignalRanks)
+ESPALIER_MESSAGE(EndRanks)
+ESPALIER_MESSAGE(OutputTaken)
 
 }  // namespace espalier::wire

@@ -6,7 +6,7 @@ FUZZ_FLAGS   := -gline-tables-only -O1 -fno-omit-frame-pointer -fsanitize=addres
 FUZZ_COVER   := -fprofile-instr-generate -fcoverage-mapping
 
 # The parsers, whose covered lines are counted.
-FUZZ_PARSERS := $(addprefix planner/wire/,frame.cpp framing.cpp messages.cpp rank_messages.cpp event.cpp capabilities.cpp config.cpp toml_keys.cpp hardware_keys.cpp share_keys.cpp \
+FUZZ_PARSERS := $(addprefix planner/wire/,frame.cpp framing.cpp messages.cpp message_fields.cpp rank_messages.cpp event.cpp capabilities.cpp config.cpp toml_keys.cpp hardware_keys.cpp share_keys.cpp \
     objective_keys.cpp) \
   $(addprefix planner/core/,text_limits.cpp json.cpp profile_json.cpp hostlist.cpp pipeline/csv.cpp pipeline/check.cpp topology/hwloc_document.cpp \
     topology/node_xml.cpp topology/topology_text.cpp gres.cpp feature_expression.cpp stage_profile_json.cpp \
