@@ -1,5 +1,4 @@
-// The only file that talks to slurmctld.
-#include <pwd.h>
+// Talks to slurmctld. Nothing else of the daemon does, but slurm_accounting.cpp.
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
 #include <spdlog/spdlog.h>
@@ -10,6 +9,7 @@
 #include <cstdlib>
 #include <map>
 #include <set>
+#include <sstream>
 #include <tuple>
 #include <utility>
 
@@ -18,22 +18,17 @@
 #include "planner/core/hostlist.hpp"
 #include "planner/core/topology/topology_text.hpp"
 #include "planner/daemon/clock.hpp"
-#include "planner/daemon/limit_waits.hpp"
 #include "planner/daemon/slurm.hpp"
+#include "planner/daemon/slurm_accounting.hpp"
+#include "planner/daemon/slurm_age.hpp"
 #include "planner/daemon/slurm_answers.hpp"
 #include "planner/daemon/slurm_jobs.hpp"
 #include "planner/daemon/slurm_nodes.hpp"
-#include "planner/slurm/accounting.h"
 #include "planner/slurm/kill.h"
 #include "planner/slurm/site.h"
 
 namespace espalier {
 namespace {
-
-constexpr double kConfigurationSeconds = 60;  // what changes when slurmctld is reconfigured is read again after so long
-
-// The clock may have been set back since.
-bool is_old(double read, double now) { return now < read || now - read > kConfigurationSeconds; }
 
 [[noreturn]] void fail(const std::string& what) {
   throw Error(what + ": " + slurm_strerror(errno) + "; is slurmctld up, and SLURM_CONF right?");
@@ -72,12 +67,12 @@ class LibSlurm final : public Slurm {
       configuration_time_ = result.time;
     }
     if (topology_times_.due(result.time)) load_topology();
-    if (shares_times_.due(result.time)) load_shares();
+    accounting_.look_at_shares(result.time, accounting_type_);
     result.slurm_user = slurm_user_;
     result.auth_type = auth_type_;
     result.private_jobs = private_jobs_;
     result.reservations = reservations_;
-    result.shares = shares_;
+    result.shares = accounting_.shares();
     load_partitions();
     result.partitions = partitions_.by_partition;
     result.extensions_qos = partition_qos_[partition_];
@@ -90,14 +85,8 @@ class LibSlurm final : public Slurm {
 
   SlurmNames names() override {
     SlurmNames result;
-    const auto add_account = [](void* names, const espalier_account* account) {
-      static_cast<SlurmNames*>(names)->accounts.insert(account->name);
-    };
-    const auto add_one_qos = [](void* names, const espalier_qos* qos) {
-      static_cast<SlurmNames*>(names)->qos.insert(qos->name);
-    };
-    if (espalier_slurm_each_account(add_account, &result) != SLURM_SUCCESS) fail("accounts");
-    if (espalier_slurm_each_qos(add_one_qos, &result) != SLURM_SUCCESS) fail("QOS");
+    if (!add_account_names(result.accounts)) fail("accounts");
+    if (!add_qos_names(result.qos)) fail("QOS");
     Owned<partition_info_msg_t, slurm_free_partition_info_msg> partitions;
     if (slurm_load_partitions(0, &partitions.message, SHOW_ALL) != SLURM_SUCCESS) fail("partitions");
     for (std::uint32_t i = 0; i < partitions->record_count; ++i)
@@ -139,7 +128,7 @@ class LibSlurm final : public Slurm {
     if (slurm_load_ctl_conf(0, &conf.message) != SLURM_SUCCESS) fail("slurmctld's configuration");
     slurm_user_ = conf->slurm_user_id;
     auth_type_ = conf->authtype == nullptr ? "" : conf->authtype;
-    accounting_ = conf->accounting_storage_type == nullptr ? "" : conf->accounting_storage_type;
+    accounting_type_ = conf->accounting_storage_type == nullptr ? "" : conf->accounting_storage_type;
     topology_plugin_ = conf->topology_plugin == nullptr ? "" : conf->topology_plugin;
     private_jobs_ = (conf->private_data & PRIVATE_DATA_JOBS) != 0;
     preemption_.type = conf->preempt_type == nullptr ? "" : conf->preempt_type;
@@ -150,69 +139,7 @@ class LibSlurm final : public Slurm {
     // The partition's QOS is known from the first answer on, and its own figures a minute later.
     if (preemption_.type != "preempt/qos" && preemption_.extension_qos.empty() && preemption_.partition_qos.empty())
       return;
-    if (espalier_slurm_each_qos(&add_qos, &preemption_.qos) != SLURM_SUCCESS) fail("QOS");
-  }
-
-  static void add_qos(void* list, const espalier_qos* qos) {
-    Qos one{qos->name,
-            {},
-            qos->preempt_mode == 0 ? "" : preempt_mode_text(qos->preempt_mode),
-            qos->grace_seconds,
-            qos->usage_factor,
-            qos->exempt_seconds};
-    const std::string names = qos->preempts;
-    for (std::size_t begin = 0, comma; (comma = names.find(',', begin)) != std::string::npos; begin = comma + 1)
-      one.preempts.insert(names.substr(begin, comma - begin));
-    static_cast<std::vector<Qos>*>(list)->push_back(std::move(one));
-  }
-
-  static void add_account(void* all, const espalier_account* account) {
-    if (account->user != nullptr && *account->user != '\0') return;
-    static_cast<Accounts*>(all)->insert_or_assign(
-        account->name, Account{account->parent == nullptr ? "" : account->parent, account->limited != 0});
-  }
-
-  // Only where a job waits for an account's limit: a large site has many associations.
-  const Accounts& load_accounts(double now) {
-    if (!is_old(accounts_time_, now)) return accounts_;
-    accounts_time_ = now;
-    Accounts fresh;
-    if (espalier_slurm_each_account(&add_account, &fresh) == SLURM_SUCCESS) accounts_ = std::move(fresh);
-    else spdlog::warn("slurmctld: accounts cannot be read ({}); the last ones count", slurm_strerror(errno));
-    return accounts_;
-  }
-
-  // The QOS that the job's limit is in. Where that is not known, extensions are not blamed.
-  void name_limit_qos(SlurmJob& job, double now) {
-    if (job.limit != LimitOf::qos && job.limit != LimitOf::user_in_qos && job.limit != LimitOf::account_in_qos) return;
-    // Which of several partitions it waits in is not told.
-    std::string of_partition;
-    std::istringstream partitions(job.partition);
-    for (std::string one; std::getline(partitions, one, ',');) {
-      const auto found = partition_qos_.find(one);
-      const std::string qos = found == partition_qos_.end() ? "" : found->second;
-      if (one != job.partition && !qos.empty() && qos != job.qos) return void(job.limit = LimitOf::none);
-      of_partition = qos;
-    }
-    const bool two = !of_partition.empty() && of_partition != job.qos;
-    job.limit_qos = qos_of_limit(job, of_partition, two ? load_qos_limits(now) : qos_limits_);
-    if (job.limit_qos.empty() && two) job.limit = LimitOf::none;
-  }
-
-  static void add_qos_limits(void* all, const espalier_qos* qos) {
-    std::set<LimitOf>& has = (*static_cast<QosLimits*>(all))[qos->name];
-    if (qos->group_limits != 0) has.insert(LimitOf::qos);
-    if (qos->user_limits != 0) has.insert(LimitOf::user_in_qos);
-    if (qos->account_limits != 0) has.insert(LimitOf::account_in_qos);
-  }
-
-  const QosLimits& load_qos_limits(double now) {
-    if (!is_old(qos_limits_time_, now)) return qos_limits_;
-    qos_limits_time_ = now;
-    QosLimits fresh;
-    if (espalier_slurm_each_qos(&add_qos_limits, &fresh) == SLURM_SUCCESS) qos_limits_ = std::move(fresh);
-    else spdlog::warn("slurmctld: limits of QOS cannot be read ({}); the last ones count", slurm_strerror(errno));
-    return qos_limits_;
+    if (!add_every_qos(preemption_.qos)) fail("QOS");
   }
 
   void load_reservations() {
@@ -229,39 +156,6 @@ class LibSlurm final : public Slurm {
                                       record.core_spec_cnt == 0,
                                       (record.flags & RESERVE_FLAG_FLEX) != 0};
     }
-  }
-
-  void load_shares() {
-    std::erase_if(user_names_, [](const auto& one) { return one.second.empty(); });
-    const std::unique_ptr<char, decltype(&std::free)> text(espalier_slurm_shares(), std::free);
-    shares_times_.asked(clock_seconds());
-    auto told = told_shares(text.get(), accounting_);
-    if (told) {
-      shares_ = std::move(*told);
-      shares_times_.answered();
-    } else if (shares_times_.failed()) {
-      spdlog::warn(
-          "fair shares cannot be read, and the last ones count: sshare cannot be run, or slurmctld does not answer it; "
-          "is slurm-client installed? Without priority/multifactor there are none");
-    }
-  }
-
-  // Slurm's records of accounts have names. A lookup may ask a directory service, so that each is made once, and one
-  // that failed once for each time that shares are read.
-  const std::string& user_name(uid_t uid) {
-    const auto [at, fresh] = user_names_.try_emplace(uid);
-    if (!fresh) return at->second;
-    std::vector<char> space(16384);
-    passwd entry{}, *found = nullptr;
-    if (::getpwuid_r(uid, &entry, space.data(), space.size(), &found) == 0 && found != nullptr)
-      at->second = found->pw_name;
-    return at->second;
-  }
-
-  std::optional<double> fair_share(const SlurmJob& job) {
-    if (!shares_ || shares_->factors.empty()) return std::nullopt;
-    const auto found = shares_->factors.find({job.account, user_name(job.uid)});
-    return found == shares_->factors.end() ? std::nullopt : std::optional(found->second);
   }
 
   void load_topology() {
@@ -370,8 +264,8 @@ class LibSlurm final : public Slurm {
     for (std::uint32_t i = 0; i < jobs->record_count; ++i) {
       const slurm_job_info_t& record = jobs->job_array[i];
       SlurmJob job = convert_job(record);
-      if (job.state == SlurmJobState::running) job.fair_share = fair_share(job);
-      name_limit_qos(job, result.time);
+      if (job.state == SlurmJobState::running) job.fair_share = accounting_.fair_share(job);
+      accounting_.name_limit_qos(job, partition_qos_, result.time);
       if (job.partition != partition_ && waits_for_gpus(record, result.time))
         if (auto waiting = convert_waiting(record, places, preempts_for(job, result.preemption), result.time, running))
           result.cluster.waiting.push_back(std::move(*waiting));
@@ -389,25 +283,21 @@ class LibSlurm final : public Slurm {
     });
     if (std::any_of(result.limited.begin(), result.limited.end(),
                     [&](JobId id) { return result.jobs.at(id).limit == LimitOf::account; }))
-      result.accounts = load_accounts(result.time);
+      result.accounts = accounting_.accounts(result.time);  // only then: a large site has many associations
   }
 
   std::string partition_, topology_file_, auth_type_;
-  std::string accounting_, topology_plugin_;          // AccountingStorageType and TopologyPlugin
+  std::string accounting_type_, topology_plugin_;  // AccountingStorageType and TopologyPlugin
+  SlurmAccounting accounting_;
   NodesForJobs::Sets gpu_types_, features_;           // by node
   std::map<std::string, std::string> partition_qos_;  // by partition: the QOS that its limits are in, or none
   uid_t slurm_user_ = 0;
   bool private_jobs_ = false;
   PreemptionSettings preemption_;
   std::uint16_t cluster_mode_ = 0;
-  Accounts accounts_;
-  QosLimits qos_limits_;
-  double accounts_time_ = 0, qos_limits_time_ = 0;
   std::map<std::string, std::uint16_t> tiers_;  // PriorityTier, by partition
-  std::shared_ptr<const FairShares> shares_;
-  std::map<uid_t, std::string> user_names_;
   double configuration_time_ = 0;
-  AskingTimes topology_times_, shares_times_;
+  AskingTimes topology_times_;
   bool extensions_open_ = true;
   bool extensions_alone_ = false;             // on a node with no other user's job
   std::map<std::string, uid_t> node_owners_;  // by node, where Slurm keeps it for one user
