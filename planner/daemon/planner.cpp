@@ -8,11 +8,8 @@
 
 #include "planner/core/error.hpp"
 #include "planner/core/schedule/move.hpp"
-#include "planner/daemon/account_limits.hpp"
 #include "planner/daemon/clock.hpp"
 #include "planner/daemon/planning_input.hpp"
-#include "planner/daemon/room.hpp"
-#include "planner/daemon/share_words.hpp"
 #include "planner/daemon/trigger_strength.hpp"
 
 namespace espalier {
@@ -22,9 +19,6 @@ using Milliseconds = wire::Loop::Milliseconds;
 
 // slurmctld creates the job's record only after the plugin that sent the event has returned.
 constexpr Milliseconds kSubmissionDelay{100};
-// After this time Slurm has had its try at a new job. The planner then looks whether the job still
-// waits.
-constexpr Milliseconds kSlurmTries{static_cast<int>(1000 * kLeftToSlurmSeconds) + 100};
 // Least time between two questions to slurmctld, in seconds. Launchers that report often must not
 // keep slurmctld busy.
 constexpr double kLeastInterval = 0.01;
@@ -34,9 +28,6 @@ constexpr double kLongestRest = 2;
 // The limit for one user's launchers: they could otherwise keep the planner asking, even with false
 // reports.
 constexpr Allowance::Rate kPrompts{5, 1};
-
-// The next question to slurmctld waits until these have been ended.
-constexpr std::size_t kStraysAtOnce = 16;
 
 // Bytes of topologies of nodes that Slurm does not know (yet). Nobody but root and SlurmUser sends
 // them; a node whose name Slurm never tells must fill neither store nor memory.
@@ -234,136 +225,12 @@ void Planner::review(const SlurmSnapshot& slurm) {
   decide(slurm);
 }
 
-void Planner::decide(const SlurmSnapshot& slurm) {
-  std::map<std::string, double> moments{{"seen", slurm.time}};
-  Trigger trigger = trigger_.value_or(Trigger::timer);
-  trigger_.reset();
-  // The answer to another question may already show the effect of an event.
-  if (const auto released = releases_.take_first()) {
-    trigger = stronger(trigger, Trigger::gpus_released);
-    moments["event"] = *released;
-  }
-  if (submitted_at_) {
-    trigger = stronger(trigger, Trigger::job_submitted);
-    // The decision answers both a release and a submission: the delay counts from the first.
-    const auto event = moments.try_emplace("event", *submitted_at_).first;
-    event->second = std::min(event->second, *submitted_at_);
-  }
-
-  auto input =
-      make_input(slurm, jobs_, trigger,
-                 {settings_.max_gpus, settings_.partition, site_, &submissions_.arrivals(), settings_.rules,
-                  limit_waits_.look(slurm, settings_.partition), settings_.scheduler.objective, node_findings()});
-  try {
-    make_room(input, moments);
-    start_smaller(input, moments);
-  } catch (const Error& error) {  // e.g. the store is full
-    spdlog::error("{}", error.what());
-  }
-  const auto& waiting = slurm.cluster.waiting;
-  // Without extensions nothing can be taken back, so the next poll is early enough.
-  if (!input.extensions.empty() &&
-      std::any_of(waiting.begin(), waiting.end(), [](const WaitingJob& job) { return job.left_to_slurm; }))
-    look_again_ = loop_.after(kSlurmTries, [this] { think(Trigger::job_submitted); });
-  auto from = std::make_shared<Deciding>();
-  from->trigger = trigger;
-  from->moments = std::move(moments);
-  from->arrivals = submissions_.arrivals();
-  from->input = std::move(input);
-  from->input.arrivals = &from->arrivals;
-  from->submitted_at = submitted_at_;
-  from->settings = settings_now_;
-  from->began = clock_seconds();
-  if (settings_.migrate_gain >= 1)
-    if (auto movable = movable_now(jobs_, last_, from->input.now, kRestAfterMove)) from->movable = std::move(*movable);
-  if (settings_.scheduler.arena) from->input.movable = from->movable;
-  from->trials = trials_now(from->input.now);
-  if (!settings_.shadow) from->leases = leases_now(slurm);
-  deciding_ = deciding_thread_.post([this, scheduler = scheduler_, places = places_, from]() -> std::function<void()> {
-    auto result = std::make_shared<Decided>();
-    try {
-      result->decisions = scheduler->decide(from->input);
-      result->weighed = std::make_shared<const std::vector<Weighed>>(scheduler->weighed());
-      result->move = find_move(*from, *places, result->decisions);
-      find_trial(*from, *result);
-      result->renewals = renewed(from->leases, from->input, from->settings->scheduler);
-    } catch (const std::exception& error) {
-      result->failure = error.what();
-    }
-    return [this, from, result] { decided(*from, *result); };  // on the loop
-  });
-}
-
-void Planner::decided(const Deciding& from, const Decided& result) {
-  deciding_ = false;
-  try {
-    apply(from, result);
-    prolong(result.renewals);
-  } catch (const std::exception& error) {
-    spdlog::error("{}", error.what());
-  }
-  end_cycle();
-}
-
 void Planner::tell_preemption(const PreemptionRule& preemption) {
   if (preemption_told_ == preemption) return;
   preemption_told_ = preemption;
   spdlog::info("{}", preemption.found);
   for (const std::string& what : preemption.missing)
     spdlog::log(preemption.lends ? spdlog::level::warn : spdlog::level::err, "{}", what);
-}
-
-void Planner::kill_strays(const SlurmSnapshot& slurm) {
-  if (settings_.shadow) return;
-  std::vector<Strays::Stray> strays = strays_.look(slurm, jobs_, settings_.max_gpus, give_back_seconds(), left_open_);
-  for (auto& more : {strays_.look_at_bases(slurm, jobs_), strays_.look_at_profile_jobs(slurm, settings_.profiling)})
-    strays.insert(strays.end(), more.begin(), more.end());
-  take_turns(strays);
-  for (const Strays::Stray& stray : strays) {
-    if (ending_strays_ >= kStraysAtOnce) {
-      strays_.put_off(stray);
-      continue;
-    }
-    ++ending_strays_;
-    ended_log_.line(stray.uid, spdlog::level::warn, "{} {} of job {}: {}; ending it", stray.what, stray.extension,
-                    stray.anchor, stray.why);
-    slurm_.kill(stray.extension, [this, alive = std::weak_ptr(alive_), stray](const std::string& error) {
-      if (alive.expired()) return;
-      --ending_strays_;
-      if (!error.empty())
-        ended_log_.line(stray.uid, spdlog::level::err, "{} {}: cannot be ended: {}", stray.what, stray.extension,
-                        error);
-    });
-  }
-}
-
-// Those that end soon, and that the site's rules would grant now.
-std::vector<Lease> Planner::leases_now(const SlurmSnapshot& slurm) {
-  auto due = leases_.due(slurm, jobs_, settings_.scheduler.max_lease_minutes);
-  if (due.empty()) return due;
-  const AccountLimits limits(slurm, jobs_, settings_.rules.share, settings_.partition);
-  const WaitedLimits waits(slurm);
-  std::erase_if(due, [&](const Lease& lease) {
-    const SlurmJob* const anchor = slurm.alive(lease.job);
-    if (anchor == nullptr || anchor->suspended || !barred(*anchor, slurm, settings_.rules, waits).empty()) return true;
-    const auto limit = limits.of(*anchor);
-    return limit && limit->lent > limit->gpus;
-  });
-  return due;
-}
-
-// Unless the decision takes it back.
-void Planner::prolong(const std::vector<Renewal>& renewals) {
-  for (const Renewal& one : renewals) {
-    const auto live = jobs_.find(one.job);
-    if (live == jobs_.end() || live->second.open) continue;
-    log_.line(live->second.job.uid, spdlog::level::info,
-              "extension {} of job {}: nobody waits for {}; its time limit is {} minutes now", one.extension, one.job,
-              one.node, one.minutes);
-    slurm_.prolong(one.extension, one.minutes, [id = one.extension](const std::string& error) {
-      if (!error.empty()) spdlog::warn("extension {}: cannot be prolonged: {}", id, error);
-    });
-  }
 }
 
 void Planner::note_allocations(const SlurmSnapshot& slurm) {
