@@ -183,15 +183,7 @@ class HuggingFace(unittest.TestCase):
         from transformers import Trainer, TrainerCallback, TrainingArguments
 
         from espalier.transformers import attach
-
-        class Model(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.layer = torch.nn.Linear(4, 1)
-
-            def forward(self, x, labels):
-                apart = (self.layer(x).squeeze(1) - labels).square()
-                return {"loss": apart.mean(), "logits": apart}
+        from layer_with_loss import LayerWithLoss
 
         dataset = [{"x": torch.ones(4) * i, "labels": torch.tensor(1.0)} for i in range(8)]
         control, seen = stand_in.Control(), []
@@ -202,7 +194,7 @@ class HuggingFace(unittest.TestCase):
                 seen.append(("saved", told_after(control)[state.global_step]))
 
         with tempfile.TemporaryDirectory() as folder:
-            trainer = Trainer(Model(), TrainingArguments(
+            trainer = Trainer(LayerWithLoss(), TrainingArguments(
                 folder, max_steps=4, per_device_train_batch_size=4, per_device_eval_batch_size=2, eval_strategy="steps", eval_steps=2, save_strategy="steps",
                 save_steps=3, use_cpu=True, report_to="none", disable_tqdm=True), train_dataset=dataset, eval_dataset=dataset[:6])
             attach(run, trainer)

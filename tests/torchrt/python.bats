@@ -58,9 +58,11 @@ setup() {
 }
 
 @test "Trainer and Lightning: a generation goes on from its state, whatever checkpoints of their own they find" {
-  run "$python" tests/python/test_resuming.py
-  echo "$output"
-  [ "$status" -eq 0 ]
+  for part in test_resuming_trainer test_resuming_lightning; do
+    run "$python" tests/python/$part.py
+    echo "$output"
+    [ "$status" -eq 0 ]
+  done
 }
 
 @test "gradients that are accumulated over several steps: a change, a snapshot and a checkpoint wait for the optimizer" {

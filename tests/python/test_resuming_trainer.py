@@ -1,88 +1,16 @@
-"""Unit tests of the Python package: the Trainer and Lightning go on from a state and from checkpoints of their own, which are of other steps. Run by
+"""Unit tests of the Python package: the Trainer goes on from a state and from checkpoints of its own, which are of other steps. Run by
 tests/torchrt/python.bats."""
 import contextlib
 import importlib.util
 import io
 import os
 import shutil
-import socket
 import tempfile
 import types
 import unittest
 import unittest.mock
 
-import stand_in
-
-STEPS = 12  # three epochs of 16 samples
-
-
-class Control(stand_in.Control):
-    """It says of which step the state is that a generation takes over."""
-
-    def __init__(self, step):
-        super().__init__()
-        self._step = step
-
-    def expect(self, *kinds, timeout=0.0):
-        return {**super().expect(*kinds, timeout=timeout), "step": self._step}
-
-
-def step_in(path):
-    from espalier._memory import private_map
-    from espalier._state import head_of
-    with open(path, "rb") as file:
-        return head_of(private_map(file.fileno())).step
-
-
-def joined(source, state, checkpoint, every, batch=4):
-    """A run. source: "": the first generation; "recovery" or "live": one that takes over `state`, a file that checkpoint= has written; None: there is none."""
-    run = stand_in.join(Control(step_in(state) if state else 0), global_batch=batch, steps=STEPS, checkpoint=checkpoint, checkpoint_every=every)
-    if source:
-        run._worker.source = {"generation": 0, "recovery": source == "recovery"}
-    return run
-
-
-@contextlib.contextmanager
-def taking_over(state):
-    """What a generation takes over is the state in that file."""
-    from espalier import _whole
-    from espalier._memory import private_map
-    from espalier._state import apply, read
-
-    def take(hand, _):
-        if state is None:
-            return None
-        with open(state, "rb") as file:
-            step, found = read(private_map(file.fileno()), objects=hand._objects)
-        apply(hand._objects, found, "the test's state")
-        return _whole.Taken(step, 0, 0)
-
-    with unittest.mock.patch.object(_whole.Whole, "recover", take), unittest.mock.patch.object(_whole.Whole, "take_over", take):
-        yield
-
-
-@contextlib.contextmanager
-def keeping_the_first_snapshot(path):
-    """Of a run that goes on from a checkpoint it is made before the run's first step, and before the Trainer or Lightning has its own state."""
-    from espalier import _snapshots
-    from espalier._memory import SharedMemory
-
-    def make(snapshots, step, elsewhere=True):
-        if os.path.exists(path):
-            return
-        packed = snapshots._pack(step)
-        memory = SharedMemory(packed.size)
-        packed.write(memory.map)
-        with open(path, "wb") as file:
-            file.write(memory.map)
-        memory.close()
-
-    with unittest.mock.patch.object(_snapshots.Snapshots, "make", make):
-        yield
-
-
-def weights_of(model):
-    return [one.tolist() for one in model.state_dict().values()]
+from resuming import STEPS, joined, keeping_the_first_snapshot, step_in, taking_over, weights_of
 
 
 @unittest.skipUnless(importlib.util.find_spec("accelerate"), "no accelerate")
@@ -101,15 +29,7 @@ class HuggingFace(unittest.TestCase):
         from transformers import Trainer, TrainerCallback, TrainingArguments
 
         from espalier.transformers import attach
-
-        class Model(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.layer = torch.nn.Linear(4, 1)
-
-            def forward(self, x, labels):
-                apart = (self.layer(x).squeeze(1) - labels).square()
-                return {"loss": apart.mean(), "logits": apart}
+        from layer_with_loss import LayerWithLoss
 
         steps = []
 
@@ -128,7 +48,7 @@ class HuggingFace(unittest.TestCase):
         dataset = [{"x": one, "labels": one.sin().sum()} for one in x]
         run = joined(source, state, checkpoint, every, batch)
         settings = {"save_strategy": "steps" if save else "no", "save_steps": save or 500, **settings}
-        trainer = Trainer(Model(), TrainingArguments(
+        trainer = Trainer(LayerWithLoss(), TrainingArguments(
             self.out, max_steps=STEPS, per_device_train_batch_size=4, learning_rate=0.05, use_cpu=True, report_to="none", disable_tqdm=True, **settings),
             train_dataset=dataset, eval_dataset=dataset)
         average = torch.optim.swa_utils.AveragedModel(trainer.model, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9))
@@ -345,125 +265,6 @@ class HuggingFace(unittest.TestCase):
             self.trained(resume=own, source="recovery", state=older)
         with self.of_an_older_version():
             self.assertEqual(self.trained(resume=own, source="recovery", state=self.state_after(5)).steps, list(range(6, STEPS + 1)))
-
-
-@unittest.skipUnless(importlib.util.find_spec("lightning"), "no lightning")
-class Lightning(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.out = folder.name
-        self.state = os.path.join(folder.name, "state")
-
-    def trained(self, save=0, stop=0, resume=None, source="", state=None, checkpoint=None, every=0, first=None, last=None):
-        """As HuggingFace.trained(). last: called with the model when the training has ended."""
-        import lightning
-        import torch
-        from lightning.pytorch.callbacks import Callback, ModelCheckpoint
-
-        from espalier.lightning import Elastic
-
-        class Model(lightning.LightningModule):
-            def __init__(self):
-                super().__init__()
-                self.layer = torch.nn.Linear(4, 1)
-
-            def training_step(self, batch, batch_idx):
-                return (self.layer(batch[0]).squeeze(1) - batch[0].sin().sum(1)).square().mean()
-
-            def configure_optimizers(self):
-                optimizer = torch.optim.AdamW(self.parameters(), lr=0.05)
-                return {"optimizer": optimizer, "lr_scheduler": {"scheduler": torch.optim.lr_scheduler.LinearLR(optimizer, 0.1), "interval": "step"}}
-
-        steps = []
-
-        class Looking(Callback):
-            def on_train_start(self, trainer, module):
-                if first is not None:
-                    first(run)
-
-            def on_train_end(self, trainer, module):
-                if last is not None:
-                    last(module)
-
-            def on_train_batch_end(self, trainer, module, outputs, batch, batch_idx):
-                steps.append(trainer.global_step)
-                trainer.should_stop = trainer.should_stop or trainer.global_step == stop
-
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(probe.getsockname()[1]), "GLOO_SOCKET_IFNAME": "lo"}
-        torch.manual_seed(1)
-        dataset = torch.utils.data.TensorDataset(torch.randn(16, 4))
-        run, model = joined(source, state, checkpoint, every), Model()
-        callbacks = [Looking()]
-        if save:
-            callbacks.append(ModelCheckpoint(self.out, every_n_train_steps=save, save_top_k=-1, filename="{step}", auto_insert_metric_name=False))
-        try:
-            with taking_over(state), unittest.mock.patch.dict(os.environ, place):
-                lightning.Trainer(accelerator="cpu", strategy=Elastic(run), max_steps=STEPS, callbacks=callbacks, default_root_dir=self.out, logger=False,
-                                  enable_checkpointing=bool(save), enable_progress_bar=False, enable_model_summary=False).fit(
-                                      model, torch.utils.data.DataLoader(dataset, batch_size=4, shuffle=True), ckpt_path=resume)
-        finally:
-            if torch.distributed.is_initialized():
-                torch.distributed.destroy_process_group()
-        return types.SimpleNamespace(steps=steps, weights=weights_of(model), run=run)
-
-    def test_a_training_whose_steps_are_all_done_is_ended_once_more(self):
-        self.trained(checkpoint=self.state, every=100)
-        other = self.state + "-other"
-        again = self.trained(source="recovery", state=self.state, checkpoint=other, every=100)
-        self.assertEqual((again.steps, step_in(other)), ([], STEPS))
-        self.assertEqual(again.run._worker.control.kinds().count("done"), 1)
-
-    def test_what_is_kept_at_the_end_are_the_weights_of_the_last_step_also_where_a_callback_puts_others_into_the_model(self):
-        import torch
-
-        def zero(module):
-            with torch.no_grad():
-                module.layer.weight.zero_()
-
-        whole = self.trained()
-        self.trained(stop=8, checkpoint=self.state, every=100, last=zero)
-        again = self.trained(checkpoint=self.state, every=100)
-        self.assertEqual(again.steps, list(range(9, STEPS + 1)))
-        self.assertEqual(again.weights, whole.weights)
-
-    def its_own(self, step):
-        self.trained(save=step, stop=step)
-        return os.path.join(self.out, f"{step}.ckpt")
-
-    def test_a_state_that_is_older_than_lightnings_checkpoint_is_trained_on_to_the_last_step(self):
-        whole, own = self.trained(), self.its_own(9)
-        self.assertEqual(whole.steps, list(range(1, STEPS + 1)))
-        for done in (0, 3, 8):
-            self.trained(stop=done or 1, checkpoint=self.state, every=0 if done == 0 else 100, first=None if done else lambda run: run._training()._save(0))
-            self.assertEqual(step_in(self.state), done)
-            again = self.trained(resume=own, source="recovery", state=self.state)
-            self.assertEqual(again.steps, list(range(done + 1, STEPS + 1)))
-            self.assertEqual(again.weights, whole.weights)
-            os.remove(self.state)
-
-    def test_the_first_snapshot_after_a_checkpoint_holds_what_lightning_had(self):
-        whole, snapshot = self.trained(), os.path.join(self.out, "snapshot")
-        self.trained(stop=3, checkpoint=self.state, every=100)
-        with keeping_the_first_snapshot(snapshot):
-            self.trained(checkpoint=self.state)
-        self.assertEqual(step_in(snapshot), 3)
-        again = self.trained(source="recovery", state=snapshot)  # its schedule is in the midst of what LinearLR warms up
-        self.assertEqual(again.steps, list(range(4, STEPS + 1)))
-        self.assertEqual(again.weights, whole.weights)
-
-    def test_of_lightnings_checkpoint_and_that_of_the_run_the_newer_one_counts(self):
-        whole = self.trained()
-        for own, done in ((9, 6), (6, 9), (6, 6)):
-            path = self.its_own(own)
-            self.trained(stop=done, checkpoint=self.state, every=100)
-            self.assertEqual(step_in(self.state), done)
-            again = self.trained(resume=path, checkpoint=self.state)
-            self.assertEqual(again.steps, list(range(max(own, done) + 1, STEPS + 1)))
-            self.assertEqual(again.weights, whole.weights)
-            os.remove(self.state)
 
 
 if __name__ == "__main__":
