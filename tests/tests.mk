@@ -28,7 +28,7 @@ $(BUILD)/bin/espalier-bench: $(call objects,tests/bench/planner/main.cpp) $(BENC
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS) $(CORE_LIBS) $(SIM_LIBS) -lslurm $(DAEMON_LIBS) -lspdlog -lfmt -lnlopt_cxx
 
 # Launchers, planner and Slurm in virtual time (tests/sim/main.cpp). The product is an archive here: the linker takes what
-# is used and what tests/sim/seams.cpp, which stands in for its edges to the outside, does not define itself.
+# is used and what tests/sim/seams_*.cpp, which stand in for its edges to the outside, do not define themselves.
 SIM_TEST    := $(BUILD)/test/sim
 SIM_PRODUCT := $(BUILD)/obj/sim_product.a
 $(SIM_PRODUCT): $(DAEMON) $(LAUNCHER) $(WIRE)
