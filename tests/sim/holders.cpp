@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "planner/wire/clock.hpp"
+#include "tests/sim/generation.hpp"
 #include "tests/sim/history.hpp"
 
 namespace espalier::sim {

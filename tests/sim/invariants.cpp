@@ -5,6 +5,7 @@
 
 #include "launcher/job/launcher.hpp"
 #include "tests/sim/faults.hpp"
+#include "tests/sim/generation.hpp"
 
 namespace espalier::sim {
 namespace {

@@ -4,7 +4,7 @@
 // Real parts: the launcher (state machine, actions, extensions, worlds, connection to the planner), the keeper's rules,
 // and the planner with its gate, scheduler and store (SQLite in memory, which outlives the planner's process). They run
 // unchanged on virtual time: seams_*.cpp replace the event loop, sockets, child processes and libslurm.
-// Models: Slurm (slurm_model), the ranks of generations (training), the network (network).
+// Models: Slurm (slurm_model), the ranks of generations (generation), the network (network).
 //
 // The seed decides the history: a cluster of two or three nodes, one or two elastic jobs, plain jobs that want their
 // GPUs, and faults (faults.cpp). With --movable most elastic jobs are movable: they hold their GPUs by bases, which are

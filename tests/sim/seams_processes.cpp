@@ -9,6 +9,7 @@
 #include "launcher/world/rank_servers.hpp"
 #include "planner/core/error.hpp"
 #include "tests/sim/event_base.hpp"
+#include "tests/sim/generation.hpp"
 #include "tests/sim/history.hpp"
 
 namespace espalier::launcher {
