@@ -191,10 +191,10 @@ void Faults::launcher_dies() {
 
 void Faults::keeper_dies() {
   loss();
-  for (auto& [id, keeper] : history_.keepers_)
+  for (const auto& [id, keeper] : history_.keepers->all())
     if (keeper->party->alive && history_.random.chance(0.6)) {
       history_.note([&] { return "fault: " + keeper->party->name + " is killed"; });
-      history_.kill_keeper(*keeper, false);
+      history_.keepers->kill(keeper, false);
       return;
     }
   for (const HolderPtr& one : history_.holders->alive())
@@ -274,8 +274,8 @@ void Faults::node_dies(const std::string& name) {
       may_end_ = may_end_ || !one->extension;
       history_.holders->kill(one, true);
     }
-  for (auto& [id, keeper] : history_.keepers_)
-    if (keeper->party->node == name) history_.kill_keeper(*keeper, true);
+  for (const auto& [id, keeper] : history_.keepers->all())
+    if (keeper->party->node == name) history_.keepers->kill(keeper, true);
   history_.timeline.at(history_.timeline.now() + history_.random.real(10, 20), nullptr, [this, name] {
     history_.note([&] { return "node " + name + " is back"; });
     history_.network.heal(name);
@@ -320,7 +320,7 @@ void Faults::somebody_stands_still() {
   std::vector<PartyPtr> parties{history_.planner_.party};
   for (const auto& [id, process] : history_.launchers)
     if (process.launcher) parties.push_back(process.party);
-  for (const auto& [id, keeper] : history_.keepers_)
+  for (const auto& [id, keeper] : history_.keepers->all())
     if (keeper->party->alive) parties.push_back(keeper->party);
   for (const HolderPtr& one : history_.holders->alive()) parties.push_back(one->party);
   const PartyPtr& party = parties[static_cast<std::size_t>(history_.random.below(static_cast<int>(parties.size())))];

@@ -81,15 +81,13 @@ History::History(std::uint64_t seed, Mutant broken, bool log, bool with_movable,
     if (!network.reaches(node, reader)) return false;
     if (holders->keeps(step_of, node)) return true;
     if (const auto at = launchers.find(step_of); at != launchers.end()) return at->second.launcher != nullptr;
-    const auto at = keepers_.find(step_of);
-    return at != keepers_.end() && at->second->party->alive;
+    return keepers->keeps(step_of);
   };
   events.kept = [this](JobId step_of, const std::string& node, int generation) {
     if (mutant == Mutant::forgetful_vault && generation < training->newest_committed(step_of)) return false;
     if (holders->keeps(step_of, node)) return holders->kept(step_of, node, generation);
     if (const auto at = launchers.find(step_of); at != launchers.end()) return generation >= at->second.keep.generation;
-    const auto at = keepers_.find(step_of);
-    return at != keepers_.end() && generation >= at->second->keep.generation;
+    return keepers->kept(step_of, generation);
   };
   events.forgotten = [this](JobId job, int generation, std::int64_t left) {
     violate("job " + std::to_string(job) + ": generation " + std::to_string(generation) +
@@ -113,11 +111,8 @@ History::History(std::uint64_t seed, Mutant broken, bool log, bool with_movable,
     if (mutant != Mutant::silent_notice) training->signal_steps(job.id);
     if (job.kind == SimJob::Kind::anchor || job.kind == SimJob::Kind::submitted) signal_launcher(job.id, SIGTERM);
     if (mutant != Mutant::silent_notice && random.chance(0.3)) holders->signal(job.id);
-    if (const auto keeper = keepers_.find(job.id);
-        keeper != keepers_.end() && mutant != Mutant::silent_notice && random.chance(0.3)) {
-      keeper->second->tenure->signalled();
-      keeper_turns(keeper->second);
-    }
+    if (mutant != Mutant::silent_notice && keepers->all().contains(job.id) && random.chance(0.3))
+      keepers->signal(job.id);
   };
   hooks.kill = [this](const SimJob& job) { slurm_killed(job); };
   hooks.kill_steps = [this](JobId job) { training->kill_steps(job); };
@@ -126,6 +121,7 @@ History::History(std::uint64_t seed, Mutant broken, bool log, bool with_movable,
   slurm = std::make_unique<SlurmModel>(timeline, random, mutant, small_cluster(random, movable), std::move(hooks));
   if (movable && random.chance(0.15)) slurm->longest_boot = 40;
   holders = std::make_unique<Holders>(*this);
+  keepers = std::make_unique<Keepers>(*this);
   store_ = std::make_unique<Store>(":memory:");
   invariants_ = std::make_unique<Invariants>(*this);
   faults_ = std::make_unique<Faults>(*this);
@@ -260,123 +256,6 @@ void History::datagram(const std::string& text) {
     });
 }
 
-// ---- launchers
-
-// What a movable job asks for stays the same when it is started again.
-launcher::JobContext History::context_of(const SimJob& job) {
-  launcher::JobContext context;
-  context.job = job.id;
-  context.node = job.holdings.front().node;
-  context.self = "espalier-launch";
-  context.program = {random.chance(0.5) ? "describes itself" : "train"};
-  context.min_gpus = 1;
-  context.max_gpus = 2 + random.below(5);
-  context.anchor = job.holdings;
-  context.max_gpus = std::max(context.max_gpus, static_cast<int>(context.anchor_gpus().size()));
-  context.accuracy = random.chance(0.5) ? Accuracy::relaxed : Accuracy::bitwise;
-  context.config = config;
-  context.site.kill_wait_seconds = static_cast<int>(SlurmModel::kKillWait);
-  context.site.grace_seconds[SlurmModel::kPartition] = static_cast<int>(SlurmModel::kGrace);
-  Random own(static_cast<std::uint64_t>(job.id) * 7919 + static_cast<std::uint64_t>(job.submitted * 1e6));
-  if (job.kind != SimJob::Kind::submitted) {
-    const auto gpus = static_cast<int>(context.anchor_gpus().size());
-    if (own.chance(0.3)) context.floor_gpus = context.min_gpus = 1 + own.below(gpus);
-    return context;
-  }
-  context.program = {own.chance(0.5) ? "describes itself" : "train"};
-  context.accuracy = own.chance(0.5) ? Accuracy::relaxed : Accuracy::bitwise;
-  context.movable = true;
-  context.anchor.clear();
-  context.floor_gpus = context.min_gpus = 1 + own.below(2);
-  context.base_gpus = context.min_gpus + (own.chance(0.5) ? own.below(3) : 0);
-  const auto possible = [&](int gpus) {
-    try {
-      launcher::base_shape(gpus, launcher::partition_nodes(""), {});
-      return true;
-    } catch (const Error&) {
-      return false;
-    }
-  };
-  while (context.base_gpus > context.min_gpus && !possible(context.base_gpus)) --context.base_gpus;
-  context.max_gpus = context.base_gpus + own.below(4);
-  context.partition = "main";
-  context.restarts = job.restarts;
-  context.site.backfill_seconds = static_cast<int>(SlurmModel::kBackfill);
-  return context;
-}
-
-void History::start_launcher(const SimJob& job) {
-  launcher::JobContext context = context_of(job);
-  if (const auto old = launchers.find(job.id); old != launchers.end() && old->second.party->alive)
-    cut_off_.push_back(launchers.extract(old));
-  LauncherProcess& process = launchers[job.id];
-  process.signals.clear();
-  process.seen = JobPhase::launching;
-  process.job = job.id;
-  process.movable = context.movable;
-  process.floor = context.floor_gpus;
-  process.restarts = context.restarts;
-  process.party = born = std::make_shared<Party>();
-  born->name = "launcher " + std::to_string(job.id);
-  born->node = context.node;
-  born->run = [this, &process](const Callback& event) {
-    try {
-      event();
-    } catch (const Crash&) {
-      return end_launcher(process, false);
-    } catch (const std::exception&) {
-      process.party->loop->fail(std::current_exception());
-      if (process.launcher->serve()) process.party->stopped = true;
-    }
-    if (!process.party->stopped) return;
-    if (!superseded(process.job, process.party)) invariants_->job_ended(process.job);
-    end_launcher(process, false);
-  };
-  note([&] { return "launcher " + std::to_string(job.id) + ": starts on " + context.node; });
-  if (context.restarts > 0) invariants_->requeued(job.id, context.node, process.ended);
-  try {
-    process.launcher = std::make_unique<launcher::Launcher>(
-        std::move(context), [&process](const wire::Keep& keep) { process.keep = keep; });
-    process.launcher->start();
-  } catch (const Error&) {  // a real program would run without elasticity
-    end_launcher(process, false);
-  }
-}
-
-void History::end_launcher(LauncherProcess& process, bool with_node) {
-  if (!process.party->alive) return;
-  note([&] { return process.party->name + ": is gone"; });
-  process.party->alive = false;
-  process.ended = timeline.now();
-  network.died(process.party, with_node);
-  process.launcher.reset();
-  process.signals.clear();
-  if (with_node) return;
-  timeline.at(timeline.now() + random.real(0.02, 0.3), nullptr, [this, id = process.job, restarts = process.restarts] {
-    if (const SimJob* job = slurm->find(id); job != nullptr && job->restarts == restarts) slurm->over(id);
-  });
-}
-
-int History::restarts_of(const PartyPtr& launcher) const {
-  for (const auto& [id, process] : launchers)
-    if (process.party == launcher) return process.restarts;
-  for (const auto& one : cut_off_)
-    if (one.mapped().party == launcher) return one.mapped().restarts;
-  return 0;  // one of before
-}
-
-bool History::superseded(JobId job, const PartyPtr& launcher) const {
-  const SimJob* const now = slurm->find(job);
-  return now != nullptr && now->restarts > restarts_of(launcher);
-}
-
-void History::signal_launcher(JobId job, int number) {
-  const auto at = launchers.find(job);
-  if (at == launchers.end() || !at->second.launcher) return;
-  for (const auto& [what, callback] : at->second.signals)
-    if (what == number) timeline.at(timeline.now(), at->second.party, callback);
-}
-
 // ---- processes that Slurm starts and kills
 
 void History::slurm_started(const SimJob& job) {
@@ -384,7 +263,7 @@ void History::slurm_started(const SimJob& job) {
   const SimJob* const of = slurm->find(job.anchor);
   const bool held = job.kind == SimJob::Kind::base || (of != nullptr && of->kind == SimJob::Kind::submitted);
   if (held) return holders->start(job);
-  if (job.kind == SimJob::Kind::extension) start_keeper(job);
+  if (job.kind == SimJob::Kind::extension) keepers->start(job);
   if (job.kind == SimJob::Kind::plain)
     timeline.at(timeline.now() + random.real(3, 15), nullptr, [this, id = job.id] { slurm->over(id); });
 }
@@ -397,7 +276,7 @@ void History::slurm_killed(const SimJob& job) {
   }
   training->kill_steps(job.id);
   if (const auto at = launchers.find(job.id); at != launchers.end()) end_launcher(at->second, false);
-  if (const auto at = keepers_.find(job.id); at != keepers_.end()) kill_keeper(*at->second, false);
+  keepers->kill(job.id);
 }
 
 // slurmd kills the job's processes when it hears of that: on a node that was cut off, some seconds after it is reached
@@ -414,102 +293,8 @@ void History::kill_on(const std::string& node, JobId job, int restarts) {
   };
   for (auto& [id, process] : launchers) end(process);
   for (auto& one : cut_off_) end(one.mapped());
-  if (const auto at = keepers_.find(job); at != keepers_.end()) kill_keeper(*at->second, false);
+  keepers->kill(job);
   holders->kill(job, node);
-}
-
-// ---- keepers of extensions: launcher/node/keeper.cpp without its system calls
-
-void History::start_keeper(const SimJob& job) {
-  auto keeper = std::make_shared<KeeperProcess>();
-  keeper->party = std::make_shared<Party>();
-  keeper->party->name = "keeper " + std::to_string(job.id);
-  keeper->party->node = job.holdings.front().node;
-  keeper->job = job.id;
-  keeper->anchor = job.anchor;
-  for (const std::string& entry : job.environment) {
-    if (!entry.starts_with("ESPALIER_LAUNCHER=")) continue;
-    const auto colon = entry.rfind(':');
-    keeper->host = entry.substr(18, colon - 18);
-    keeper->port = static_cast<std::uint16_t>(std::stoul(entry.substr(colon + 1)));
-  }
-  keeper->tenure = std::make_unique<launcher::Tenure>(
-      wire::steady_now(), std::chrono::milliseconds(std::lround(config.heartbeat_seconds * 1000)));
-  keepers_[job.id] = keeper;
-  note([&] { return keeper->party->name + ": starts on " + keeper->party->node; });
-  keeper_looks(keeper);
-  keeper_ticks(keeper);
-}
-
-void History::keeper_looks(const std::shared_ptr<KeeperProcess>& keeper) {
-  if (!keeper->tenure->looks(wire::steady_now())) return keeper_leaves(keeper);
-  const auto again = [this, keeper] {
-    keeper->line.reset();
-    const Seconds pause = keeper->tenure->looks(wire::steady_now()) ? 0.1 : 0;
-    timeline.at(timeline.now() + pause, keeper->party, [this, keeper] { keeper_looks(keeper); });
-  };
-  network.connect(
-      keeper->party, keeper->host, keeper->port, wire::Service::keeper,
-      [this, keeper, again](const EndPtr& line) {
-        keeper->line = line;
-        line->on_closed = [again](const std::string&) { again(); };
-        line->on_frame = [this, keeper, again](const wire::Frame& frame) {
-          if (!keeper->tenure->hears(frame.type, wire::steady_now())) {
-            keeper->line->close();
-            again();
-          } else {
-            if (frame.type == wire::Keep::type) keeper->keep = wire::from_frame<wire::Keep>(frame);
-            keeper_turns(keeper);
-          }
-        };
-        line->send(wire::KeeperHello{keeper->job, keeper->party->node, true});
-        keeper->tenure->connected(wire::steady_now());
-      },
-      [again](const std::string&) { again(); });
-}
-
-void History::keeper_turns(const std::shared_ptr<KeeperProcess>& keeper) {
-  if (!keeper->line || !keeper->party->alive || keeper->leaving) return;
-  const launcher::Tenure::Turn turn = keeper->tenure->turn(wire::steady_now());
-  if (turn.notice) keeper->line->send(wire::Notice{keeper->job});
-  if (turn.heartbeat) keeper->line->send(wire::Heartbeat{});
-  if (!turn.lost) return;
-  note([&] { return keeper->party->name + ": has not heard of its launcher for too long"; });
-  keeper->line->close();
-  keeper->line.reset();
-  keeper_looks(keeper);
-}
-
-void History::keeper_ticks(const std::shared_ptr<KeeperProcess>& keeper) {
-  timeline.at(timeline.now() + config.heartbeat_seconds, keeper->party, [this, keeper] {
-    keeper_turns(keeper);
-    if (!keeper->leaving) keeper_ticks(keeper);
-  });
-}
-
-// The keeper fences its node and ends. Slurm completes the job as soon as slurmctld hears of that.
-void History::keeper_leaves(const std::shared_ptr<KeeperProcess>& keeper) {
-  if (keeper->leaving || mutant == Mutant::immortal_keeper) return;
-  keeper->leaving = true;
-  note([&] { return keeper->party->name + ": fences and leaves"; });
-  timeline.at(timeline.now() + random.real(0.02, 0.3), keeper->party, [this, keeper] {
-    training->kill_steps(keeper->job);
-    kill_keeper(*keeper, false);
-  });
-}
-
-void History::kill_keeper(KeeperProcess& keeper, bool with_node) {
-  if (!keeper.party->alive) return;
-  keeper.party->alive = false;
-  network.died(keeper.party, with_node);
-  keeper.line.reset();
-  if (with_node) return;
-  const auto tell = std::make_shared<Callback>();
-  *tell = [this, id = keeper.job, node = keeper.party->node, weak = std::weak_ptr(tell)] {
-    if (network.reaches(node, kHead)) return slurm->over(id);
-    if (const auto self = weak.lock()) timeline.at(timeline.now() + 0.5, nullptr, [self] { (*self)(); });
-  };
-  timeline.at(timeline.now() + 0.02, nullptr, [tell] { (*tell)(); });
 }
 
 }  // namespace espalier::sim

@@ -3,12 +3,12 @@
 
 #include <set>
 
-#include "launcher/node/tenure.hpp"
 #include "planner/daemon/gate.hpp"
 #include "planner/daemon/planner.hpp"
 #include "planner/wire/config.hpp"
 #include "planner/wire/server.hpp"
 #include "tests/sim/holders.hpp"
+#include "tests/sim/keepers.hpp"
 #include "tests/sim/slurm_model.hpp"
 #include "tests/sim/training.hpp"
 
@@ -47,17 +47,6 @@ struct PlannerProcess {
   std::unique_ptr<wire::Listener> listener;
 };
 
-struct KeeperProcess {
-  PartyPtr party;
-  JobId job = 0, anchor = 0;
-  std::unique_ptr<launcher::Tenure> tenure;
-  EndPtr line;
-  std::string host;
-  std::uint16_t port = 0;
-  bool leaving = false;
-  wire::Keep keep;  // the last Keep that it got
-};
-
 class History {
  public:
   static constexpr const char* kHead = "head";
@@ -87,6 +76,7 @@ class History {
   std::unique_ptr<SlurmModel> slurm;
   std::unique_ptr<Training> training;
   std::unique_ptr<Holders> holders;
+  std::unique_ptr<Keepers> keepers;
   std::map<JobId, LauncherProcess> launchers;
   // Schedules a call to slurmctld from `node`. `work` carries out the call, with the two flags above set for it.
   // Returns the delay of the call.
@@ -109,12 +99,6 @@ class History {
   void start_launcher(const SimJob& job);
   launcher::JobContext context_of(const SimJob& job);
   void end_launcher(LauncherProcess& process, bool with_node);
-  void start_keeper(const SimJob& job);
-  void keeper_looks(const std::shared_ptr<KeeperProcess>& keeper);
-  void keeper_turns(const std::shared_ptr<KeeperProcess>& keeper);
-  void keeper_ticks(const std::shared_ptr<KeeperProcess>& keeper);
-  void keeper_leaves(const std::shared_ptr<KeeperProcess>& keeper);
-  void kill_keeper(KeeperProcess& keeper, bool with_node);
   void signal_launcher(JobId job, int number);
   void datagram(const std::string& text);
   void slurm_started(const SimJob& job);
@@ -127,7 +111,6 @@ class History {
   std::string violation_;
   std::unique_ptr<Store> store_;
   PlannerProcess planner_;
-  std::map<JobId, std::shared_ptr<KeeperProcess>> keepers_;  // by extension
   // Launchers on nodes that are cut off, whose jobs Slurm has started elsewhere.
   std::vector<std::map<JobId, LauncherProcess>::node_type> cut_off_;
   std::unique_ptr<class Invariants> invariants_;
