@@ -26,8 +26,9 @@ $(STANDIN_TRAIN): $(TRAIN_COMMON) $(filter-out %/model/flavour/cuda.o,$(TRAIN_CU
 
 # What the stand-ins themselves do, and what the product makes of their errors.
 STANDIN_SEMANTICS := $(BUILD)/test/standin/semantics
-$(call objects,tests/gpu/standin/semantics.cpp): CPPFLAGS += $(CUDA_INC) $(NCCL_INC)
-$(STANDIN_SEMANTICS): $(call objects,tests/gpu/standin/semantics.cpp torchrt/device/cuda_driver.cpp) $(STANDIN_DIR)/libcudart.so.13 $(STANDIN_DIR)/libnccl.so.2
+STANDIN_CASES := $(call objects,$(wildcard tests/gpu/standin/semantics_*.cpp))
+$(STANDIN_CASES): CPPFLAGS += $(CUDA_INC) $(NCCL_INC)
+$(STANDIN_SEMANTICS): $(STANDIN_CASES) $(call objects,torchrt/device/cuda_driver.cpp) $(STANDIN_DIR)/libcudart.so.13 $(STANDIN_DIR)/libnccl.so.2
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ -Wl,-rpath,'$$ORIGIN'
 
