@@ -2,7 +2,7 @@
 # CUDA's and NCCL's headers (`make deps-standin`), no card, no driver, no nvcc and no NCCL.
 STANDIN_DIR   := $(BUILD)/test/standin
 STANDIN_CUDA  := $(call objects,$(addprefix tests/gpu/standin/,settings.cpp streams.cpp context.cpp memory.cpp runtime.cpp))
-STANDIN_NCCL  := $(call objects,$(addprefix tests/gpu/standin/,nccl.cpp nccl_mesh.cpp nccl_reduce.cpp))
+STANDIN_NCCL  := $(call objects,$(addprefix tests/gpu/standin/,nccl.cpp nccl_collectives.cpp nccl_communicator.cpp nccl_group.cpp nccl_mesh.cpp nccl_reduce.cpp))
 STANDIN_TORCH := $(call objects,tests/gpu/standin/torch_flavour.cpp)
 STANDIN_TRAIN := $(BUILD)/test/espalier-train-standin
 # The product's loops that stand for kernels.
