@@ -95,7 +95,7 @@ $(BUILD)/test/dropout $(BUILD)/test/held $(BUILD)/test/released $(BUILD)/test/st
 	$(link)$(CXX) $(TRAIN_LINK) -o $@ $^ -ltorch_cpu -lc10 $(MPI_LIBS) $(WIRE_LIBS)
 
 # Plays the launcher in tests/torchrt.
-$(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp tests/torchrt/director_gpus.cpp launcher/node/vault.cpp launcher/node/deposits.cpp \
+$(BUILD)/test/stage_director: $(call objects,tests/torchrt/stage_director.cpp $(wildcard tests/torchrt/director*.cpp) launcher/node/vault.cpp launcher/node/deposits.cpp \
     launcher/process/resource_limits.cpp launcher/world/placement.cpp torchrt/handoff/state_address.cpp torchrt/recovery/vault_client.cpp) $(WIRE) $(CORE)
 	@mkdir -p $(@D)
 	$(link)$(CXX) $(LDFLAGS) -o $@ $^ $(WIRE_LIBS)
