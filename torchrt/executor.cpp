@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "planner/core/error.hpp"
-#include "planner/core/pipeline_form.hpp"
 #include "torchrt/learning_rate.hpp"
 
 namespace espalier::torchrt {
@@ -19,8 +18,6 @@ namespace {
 // where there are more, they start again, long after their first use.
 constexpr int kMessageTags = (1 << 20) - 1;
 constexpr int kTiedTag = 1 << 20;
-// A received block of the tied table's gradient takes at most this many bytes.
-constexpr std::int64_t kTiedBlockBytes = 32 << 20;
 // Compute's loss_sum() returns the loss times this number.
 constexpr double kLossUnit = 1 << 20;
 
@@ -39,19 +36,6 @@ enum Slot : std::size_t {
 };
 
 }  // namespace
-
-ScheduleOptions schedule_options(const Config& config, const Plan& plan) {
-  ScheduleOptions options;
-  options.name = plan.schedule.empty() ? config.training.schedule : plan.schedule;
-  if (options.name == kAutomaticSchedule) options.name = form_of(plan).schedule();
-  options.given = config.training.given_schedule;
-  options.zero1 = config.training.zero1;
-  options.recompute = config.training.recompute;
-  if (config.model.tied_embeddings) options.tied_rows = config.model.vocabulary;
-  const std::int64_t row = std::int64_t{config.model.hidden} * static_cast<std::int64_t>(sizeof(float));
-  options.tied_block_rows = static_cast<int>(std::max<std::int64_t>(1, kTiedBlockBytes / row));
-  return options;
-}
 
 Executor::Executor(Engine engine)
     : engine_(std::move(engine)),

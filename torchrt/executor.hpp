@@ -65,10 +65,6 @@ struct Engine {
   std::map<int, UnitTimes> device_times;
 };
 
-// The schedule's options as the configuration says: name, ZeRO-1, recomputing, tied tables. A plan's own schedule comes
-// before the configuration's.
-ScheduleOptions schedule_options(const Config& config, const Plan& plan);
-
 // For one thread. Collective: every rank of the world runs the same steps.
 class Executor {
  public:

@@ -4,10 +4,10 @@
 #include <map>
 
 #include "planner/core/error.hpp"
-#include "torchrt/executor.hpp"
 #include "torchrt/layout.hpp"
 #include "torchrt/model/units.hpp"
 #include "torchrt/reported_shape.hpp"
+#include "torchrt/schedule_options.hpp"
 
 namespace espalier::torchrt {
 

@@ -14,6 +14,7 @@
 #include "planner/core/text_limits.hpp"
 #include "torchrt/model/prepare_torch.hpp"
 #include "torchrt/schedule/must_fit.hpp"
+#include "torchrt/schedule_options.hpp"
 #include "torchrt/training.hpp"
 
 namespace espalier::torchrt {

@@ -27,6 +27,7 @@
 #include "torchrt/schedule/must_fit.hpp"
 #include "torchrt/schedule/must_run.hpp"
 #include "torchrt/schedule/sent_lists.hpp"
+#include "torchrt/schedule_options.hpp"
 #include "torchrt/session.hpp"
 #include "torchrt/training.hpp"
 
