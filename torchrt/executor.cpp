@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <climits>
-#include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "planner/core/error.hpp"
-#include "torchrt/learning_rate.hpp"
 
 namespace espalier::torchrt {
 
@@ -18,22 +16,6 @@ namespace {
 // where there are more, they start again, long after their first use.
 constexpr int kMessageTags = (1 << 20) - 1;
 constexpr int kTiedTag = 1 << 20;
-// Compute's loss_sum() returns the loss times this number.
-constexpr double kLossUnit = 1 << 20;
-
-// Places in the agreement's numbers, after the norms.
-enum Slot : std::size_t {
-  loss,
-  ahead_loss,
-  stop,
-  kept,
-  written,
-  write_failed,
-  save,
-  checked_step,
-  out_of_range,
-  slots
-};
 
 }  // namespace
 
@@ -41,17 +23,12 @@ Executor::Executor(Engine engine)
     : engine_(std::move(engine)),
       self_(engine_.layout.ranks[static_cast<std::size_t>(engine_.world.rank())]),
       options_(engine_.options),
-      ops_(make_operations(engine_.layout, options_, engine_.world.rank())) {
+      ops_(make_operations(engine_.layout, options_, engine_.world.rank())),
+      agreement_(engine_) {
   std::copy_if(ops_.begin(), ops_.end(), std::back_inserter(forward_ops_), [](const Op& op) {
     return op.kind == OpKind::receive_activation || op.kind == OpKind::forward || op.kind == OpKind::send_activation;
   });
   micro_batches_ = engine_.layout.micro_batches;
-  std::size_t next = 0;
-  for (int unit = 0; unit < engine_.layout.units; ++unit) {
-    norm_slots_.push_back(next);
-    next += static_cast<std::size_t>(engine_.layout.stage_of_unit(unit).tp);
-  }
-  norm_slots_.push_back(next);
   reserve_tied();
 }
 
@@ -177,7 +154,7 @@ std::optional<double> Executor::evaluate(const Data& data, int samples, const st
     }
   }
   engine_.world.sum({&done.sum, 1});
-  return done.sum / (kLossUnit * samples * engine_.config.model.sequence);
+  return done.sum / (Compute::kLossUnit * samples * engine_.config.model.sequence);
 }
 
 void Executor::execute(const std::vector<Op>& ops, const Data& data, std::uint64_t first_sample) {
@@ -361,76 +338,23 @@ void Executor::receive_tied(const Op& op) {
   rows.arrival = engine_.fabric.transport().start_receive(rows.buffer, address(op));
 }
 
-// One sum of numbers over all ranks. One rank fills each norm's place, so the sum's order changes
-// no bit. (Relaxed ZeRO-1: each replica adds its share.) With bitwise accuracy losses are whole
-// numbers.
 void Executor::agree() {
-  Compute& compute = engine_.compute;
-  const std::size_t norms = norm_slots_.back();
-  std::vector<double> all(norms + slots, 0.0);
   std::vector<Compute::NormOf> counted;
   for (const int unit : self_.units) {
     const bool whole = parts(unit) == nullptr;
     if (!whole || unit % self_.replicas == self_.replica) counted.push_back({unit, whole});
   }
-  const std::vector<double> squares = compute.squared_norms(counted);
-  for (std::size_t i = 0; i < counted.size(); ++i)
-    all[norm_slots_[static_cast<std::size_t>(counted[i].unit)] + static_cast<std::size_t>(self_.tp_rank)] = squares[i];
-  const bool bad_norm = !std::all_of(all.begin(), all.end(), [](double norm) { return std::isfinite(norm); });
-  const Vote vote = vote_();
-  all[norms + loss] = compute.loss_sum();
-  all[norms + ahead_loss] = compute.ahead_loss_sum();
-  all[norms + stop] = vote.stop ? 1 : 0;
-  all[norms + kept] = vote.kept ? 1 : 0;
-  all[norms + written] = vote.checkpoint.done;
-  all[norms + write_failed] = vote.checkpoint.failed;
-  all[norms + save] = vote.checkpoint.asked;
-  all[norms + checked_step] = static_cast<double>(step_);
-  const bool bad_loss = !std::isfinite(all[norms + loss] + all[norms + ahead_loss]),
-             bad_gradient = bad_norm || compute.out_of_range();
-  all[norms + out_of_range] = bad_loss || bad_gradient ? 1 : 0;
-  engine_.world.sum(all);
-  ESPALIER_INVARIANT(all[norms + checked_step] == static_cast<double>(step_) * engine_.world.size());
+  agreement_.exchange(step_, counted, vote_);
   if (rehearsal_) return;
-  if (all[norms + out_of_range] > 0) complain(bad_loss, bad_gradient);
-  double squared = 0;
-  for (std::size_t i = 0; i < norms; ++i) squared += all[i];
-  const TrainingConfig& training = engine_.config.training;
-  outcome_.gradient_norm = std::sqrt(squared);
-  const ModelConfig& model = engine_.config.model;
-  const double tokens = kLossUnit * training.global_batch * model.sequence;
-  outcome_.loss = all[norms + loss] / tokens;
-  outcome_.ahead_loss = all[norms + ahead_loss] / (tokens * std::max(1, model.mtp_layers));
-  outcome_.switch_agreed = all[norms + stop] > 0;
-  outcome_.kept = all[norms + kept] == engine_.world.size();
-  outcome_.checkpoint = {all[norms + written], all[norms + write_failed], all[norms + save]};
-  outcome_.learning_rate = torchrt::learning_rate(training, step_);
-  const double clip = training.clip_norm;
+  outcome_ = agreement_.outcome();
+  const double clip = engine_.config.training.clip_norm;
   scale_ = clip > 0 && outcome_.gradient_norm > clip ? clip / (outcome_.gradient_norm + 1e-6) : 1;
-  if (before_change_ && !rehearsal_) before_change_();
+  if (before_change_) before_change_();
   if (!marks_) return;
   marks_->agreed(step_, outcome_.loss, outcome_.gradient_norm, outcome_.learning_rate);
   // No rank changes its state before all ranks have the agreement. So when a rank dies while it
   // waits for the agreement, the state of all ranks is still unchanged.
   if (engine_.world.size() > 1) engine_.world.barrier();
-}
-
-// All ranks come here together and find the lowest rank with a bad loss. Only if all losses are
-// good, they find the lowest rank with a bad gradient: bad gradients may merely follow from a bad
-// loss.
-void Executor::complain(bool bad_loss, bool bad_gradient) {
-  const int size = engine_.world.size();
-  const int first = engine_.world.minimum(bad_loss       ? engine_.world.rank()
-                                          : bad_gradient ? size + engine_.world.rank()
-                                                         : INT_MAX);
-  const std::string where = "training: step " + std::to_string(step_) + ", rank " + std::to_string(first % size);
-  if (first < size) throw AgreedError(where + ": the loss is not a finite number; lower training.learning_rate");
-  if (engine_.config.training.accuracy == Accuracy::bitwise)
-    throw AgreedError(
-        where +
-        ": a gradient is not a number or too large to be summed bit by bit; lower training.learning_rate or "
-        "set training.accuracy = \"relaxed\"");
-  throw AgreedError(where + ": a gradient is not a finite number; lower training.learning_rate");
 }
 
 }  // namespace espalier::torchrt

@@ -6,64 +6,18 @@
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
-#include "planner/core/error.hpp"
-#include "torchrt/checkpoint/agreement.hpp"
-#include "torchrt/comm/fabric.hpp"
 #include "torchrt/data.hpp"
-#include "torchrt/model/compute.hpp"
-#include "torchrt/model_flops.hpp"
+#include "torchrt/engine.hpp"
 #include "torchrt/pace.hpp"
 #include "torchrt/profiler/timed_group.hpp"
 #include "torchrt/recovery/marks.hpp"
 #include "torchrt/schedule/op.hpp"
-#include "torchrt/unit_times.hpp"
+#include "torchrt/step_agreement.hpp"
 
 namespace espalier::torchrt {
-
-// One rank's message to all others at the end of a step.
-struct Vote {
-  bool stop = false;  // this rank was asked to stop after this step
-  bool kept = true;   // the state that a recovery needs from this rank will outlive it
-  CheckpointVote checkpoint;
-};
-
-// All ranks throw it together, with the same message. So no rank waits for another, and one rank's
-// report is enough.
-class AgreedError : public Error {
- public:
-  using Error::Error;
-};
-
-struct StepOutcome {
-  double loss = 0;             // mean over all tokens of the step
-  double ahead_loss = 0;       // mean of the MTP modules' losses; 0: there is none
-  double gradient_norm = 0;    // of the whole model, before clipping
-  double learning_rate = 0;    // that the update used
-  bool switch_agreed = false;  // some rank voted to stop; all ranks see the same answer
-  bool kept = false;           // all ranks voted `kept`
-  CheckpointVote checkpoint;   // the sum of all ranks' votes
-};
-
-using VoteQuestion = std::function<Vote()>;
-
-// A rank's parts for computing and communicating. The references must outlive the executor.
-struct Engine {
-  const Config& config;
-  const Layout& layout;
-  ScheduleOptions options;
-  World& world;
-  Fabric& fabric;
-  Device& device;
-  Compute& compute;
-  TimedGroup* tensor_group = nullptr;  // that `compute` sums over; null: TP is 1
-  Group* replicas = nullptr;           // the stage's ranks with this TP rank; null: no other
-  // ZeRO-1: by unit, each replica's range of elements; else empty.
-  std::map<int, std::vector<Range>> parts;
-  // By this rank's units: how long an imitated device takes for its micro-batch. Empty: full speed.
-  std::map<int, UnitTimes> device_times;
-};
 
 // For one thread. Collective: every rank of the world runs the same steps.
 class Executor {
@@ -114,7 +68,6 @@ class Executor {
   Buffer tied_memory(std::size_t held, const Op& op);
   void agree();
   void update(int unit);
-  [[noreturn]] void complain(bool bad_loss, bool bad_gradient);
   const std::vector<Range>* parts(int unit) const;
   Address address(const Op& op) const;
 
@@ -122,7 +75,7 @@ class Executor {
   const RankLayout& self_;
   const ScheduleOptions& options_;
   std::vector<Op> ops_, forward_ops_;
-  std::vector<std::size_t> norm_slots_;  // by unit: its first place in the agreement's numbers
+  StepAgreement agreement_;
   OpObserver* observer_ = nullptr;
   SumObserver* sum_observer_ = nullptr;
   Marks* marks_ = nullptr;

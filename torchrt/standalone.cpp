@@ -12,6 +12,7 @@
 #include "planner/core/open_input.hpp"
 #include "planner/core/pipeline_form.hpp"
 #include "planner/core/text_limits.hpp"
+#include "torchrt/agreed_error.hpp"
 #include "torchrt/model/prepare_torch.hpp"
 #include "torchrt/schedule/must_fit.hpp"
 #include "torchrt/schedule_options.hpp"

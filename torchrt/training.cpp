@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "planner/core/json.hpp"
+#include "torchrt/agreed_error.hpp"
 #include "torchrt/checkpoint/folders.hpp"
 #include "torchrt/model/initialise.hpp"
 #include "torchrt/model_flops.hpp"

@@ -30,8 +30,6 @@ namespace espalier::torchrt {
 
 namespace {
 
-constexpr double kLossUnits = 0x1p20;
-
 // One unit's run over the samples of one pass.
 struct UnitGraph {
   Flow inputs;
@@ -160,7 +158,7 @@ struct Compute::State {
       if (!evaluating) group.graphs.push_back(std::move(graph));
     }
     if (is_last(number)) {
-      const at::Tensor found = flow.front().view({-1}).mul_(kLossUnits);
+      const at::Tensor found = flow.front().view({-1}).mul_(kLossUnit);
       losses.narrow(0, 0, found.size(0)).add_(context.bitwise ? found.round_() : found);
     } else {
       keep(micro.output, place.last_unit(), group, flow);

@@ -73,10 +73,11 @@ class Compute {
   // forgotten.
   Slice input_gradient(int chunk, int micro_batch, int first, int count);
 
-  // With the head: the cross entropies of all tokens since begin_step(), summed, times 2^20. Bitwise:
+  // With the head: the cross entropies of all tokens since begin_step(), summed, times kLossUnit. Bitwise:
   // each sample's term is rounded to a whole number, so that the sums are exact. 0 on other stages,
   // and on TP ranks other than 0. Waits for the device.
   double loss_sum();
+  static constexpr double kLossUnit = 1 << 20;
   // The same of the MTP modules, all depths together. 0 without modules, and after begin_evaluation().
   double ahead_loss_sum();
   // Bitwise: true when a sample's gradient on this rank was not a number or was too large for its
