@@ -15,7 +15,6 @@ namespace {
 // Tags of activations and gradients number the micro-batches at every boundary between chunks. They are below 2^20 - 1;
 // where there are more, they start again, long after their first use.
 constexpr int kMessageTags = (1 << 20) - 1;
-constexpr int kTiedTag = 1 << 20;
 
 }  // namespace
 
@@ -24,35 +23,12 @@ Executor::Executor(Engine engine)
       self_(engine_.layout.ranks[static_cast<std::size_t>(engine_.world.rank())]),
       options_(engine_.options),
       ops_(make_operations(engine_.layout, options_, engine_.world.rank())),
-      agreement_(engine_) {
+      agreement_(engine_),
+      tied_(engine_, ops_) {
   std::copy_if(ops_.begin(), ops_.end(), std::back_inserter(forward_ops_), [](const Op& op) {
     return op.kind == OpKind::receive_activation || op.kind == OpKind::forward || op.kind == OpKind::send_activation;
   });
   micro_batches_ = engine_.layout.micro_batches;
-  reserve_tied();
-}
-
-// Allocates before a step begins: allocating waits for all work under way on the GPU. With tied
-// rows under way, two ranks would each wait for the other's receive.
-void Executor::reserve_tied() {
-  std::size_t held = 0;
-  for (const Op& op : ops_)
-    if (op.kind == OpKind::receive_tied) {
-      if (op.peer != engine_.world.rank()) tied_memory(held, op);
-      ++held;
-    } else if (op.kind == OpKind::add_tied) {
-      --held;
-    }
-}
-
-// Memory for the rows of `op`, while `held` other blocks of rows are in use.
-Buffer Executor::tied_memory(std::size_t held, const Op& op) {
-  const std::size_t count = static_cast<std::size_t>(op.count) * static_cast<std::size_t>(engine_.config.model.hidden);
-  if (tied_memory_.size() <= held) tied_memory_.resize(held + 1);
-  std::unique_ptr<Allocation>& memory = tied_memory_[held];
-  if (!memory || memory->bytes() < count * sizeof(float))
-    memory = engine_.device.allocate(count * sizeof(float), "espalier-tied");
-  return {memory->data(), count, DataType::float32};
 }
 
 StepOutcome Executor::run(std::int64_t step, const Data& data, const VoteQuestion& vote) {
@@ -237,15 +213,13 @@ void Executor::execute(const Op& op, const Data& data, std::uint64_t first_sampl
       finish(reductions_, op.unit);
       return compute.reduced(op.unit);
     case OpKind::send_tied:
-      if (op.peer == engine_.world.rank()) return;
-      return engine_.fabric.transport().post(compute.tied_gradient(op.unit, {op.first, op.count}), address(op), {});
+      return tied_.send(op);
     case OpKind::receive_tied:
-      return receive_tied(op);
+      return tied_.receive(op);
     case OpKind::add_tied: {
-      const auto rows = tied_.extract({op.unit, op.first});
-      if (rows.mapped().arrival) rows.mapped().arrival->wait();
+      const TiedRows::Rows rows = tied_.take(op);
       if (observer_) observer_->arrived();
-      return compute.add_tied(op.unit, {op.first, op.count}, rows.mapped().buffer);
+      return compute.add_tied(op.unit, {op.first, op.count}, rows.buffer);
     }
     case OpKind::agree:
       return agree();
@@ -279,7 +253,6 @@ void Executor::await_arrivals(const Op& op) {
 }
 
 Address Executor::address(const Op& op) const {
-  if (op.chunk < 0) return {op.peer, lane_of(op), kTiedTag};
   const bool up = op.kind == OpKind::send_activation || op.kind == OpKind::receive_gradient;
   const std::int64_t boundary = op.chunk - (up ? 0 : 1);  // by the chunk before it
   return {op.peer, lane_of(op), static_cast<int>((boundary * micro_batches_ + op.micro_batch) % kMessageTags)};
@@ -325,17 +298,6 @@ void Executor::finish(std::map<int, std::unique_ptr<Pending>>& under_way, int un
   ESPALIER_INVARIANT(found != under_way.end());
   found->second->wait();
   under_way.erase(found);
-}
-
-void Executor::receive_tied(const Op& op) {
-  TiedRows& rows = tied_[{op.unit, op.first}];
-  if (op.peer == engine_.world.rank()) {
-    const int other = op.unit == 0 ? engine_.layout.units - 1 : 0;
-    rows.buffer = engine_.compute.tied_gradient(other, {op.first, op.count});
-    return;
-  }
-  rows.buffer = tied_memory(tied_.size() - 1, op);
-  rows.arrival = engine_.fabric.transport().start_receive(rows.buffer, address(op));
 }
 
 void Executor::agree() {

@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "torchrt/data.hpp"
@@ -16,6 +15,7 @@
 #include "torchrt/recovery/marks.hpp"
 #include "torchrt/schedule/op.hpp"
 #include "torchrt/step_agreement.hpp"
+#include "torchrt/tied_rows.hpp"
 
 namespace espalier::torchrt {
 
@@ -50,10 +50,6 @@ class Executor {
 
  private:
   class Unobserved;
-  struct TiedRows {
-    Buffer buffer;
-    std::unique_ptr<Pending> arrival;  // null: the rows are this rank's own
-  };
   class Interruption;
   void execute(const std::vector<Op>& ops, const Data& data, std::uint64_t first_sample);
   void execute(const Op& op, const Data& data, std::uint64_t first_sample);
@@ -63,9 +59,6 @@ class Executor {
   void transfer(const Op& op);
   void start_reduction(int unit);
   void finish(std::map<int, std::unique_ptr<Pending>>& under_way, int unit);
-  void receive_tied(const Op& op);
-  void reserve_tied();
-  Buffer tied_memory(std::size_t held, const Op& op);
   void agree();
   void update(int unit);
   const std::vector<Range>* parts(int unit) const;
@@ -76,6 +69,7 @@ class Executor {
   const ScheduleOptions& options_;
   std::vector<Op> ops_, forward_ops_;
   StepAgreement agreement_;
+  TiedRows tied_;
   OpObserver* observer_ = nullptr;
   SumObserver* sum_observer_ = nullptr;
   Marks* marks_ = nullptr;
@@ -102,8 +96,6 @@ class Executor {
   std::map<std::tuple<OpKind, int, int>, std::vector<std::unique_ptr<Pending>>> arrivals_;
   std::map<int, int> weighted_;  // by unit: micro-batches in the gradient of its parameters
   std::map<int, std::unique_ptr<Pending>> reductions_, gathers_;  // by unit
-  std::map<std::pair<int, int>, TiedRows> tied_;                  // by unit and first row
-  std::vector<std::unique_ptr<Allocation>> tied_memory_;          // kept from step to step
 };
 
 }  // namespace espalier::torchrt
