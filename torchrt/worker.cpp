@@ -2,34 +2,27 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <new>
 
-#include "planner/core/model/own_lists.hpp"
-#include "planner/wire/links_field.hpp"
 #include "torchrt/comm/peer_error.hpp"
 #include "torchrt/description.hpp"
 #include "torchrt/device/device_error.hpp"
 #include "torchrt/device/gpu_islands.hpp"
 #include "torchrt/device/memory_error.hpp"
 #include "torchrt/handoff/arrive.hpp"
-#include "torchrt/handoff/leave.hpp"
 #include "torchrt/handoff/state_address.hpp"
+#include "torchrt/kept_state.hpp"
 #include "torchrt/marks_here.hpp"
 #include "torchrt/model/prepare_torch.hpp"
+#include "torchrt/print_checksum.hpp"
 #include "torchrt/profiler/layer_alone.hpp"
-#include "torchrt/recovery/keeping.hpp"
 #include "torchrt/recovery/recover.hpp"
-#include "torchrt/recovery/snapshots.hpp"
-#include "torchrt/recovery/vault_client.hpp"
-#include "torchrt/schedule/must_fit.hpp"
-#include "torchrt/schedule/must_run.hpp"
-#include "torchrt/schedule/sent_lists.hpp"
-#include "torchrt/schedule_options.hpp"
 #include "torchrt/session.hpp"
+#include "torchrt/tell_of_own_lists.hpp"
 #include "torchrt/training.hpp"
+#include "torchrt/worker_steps.hpp"
 
 namespace espalier::torchrt {
 
@@ -74,7 +67,9 @@ class Worker {
     arrival_.reset();
     if (recovery_) go_on_with_metrics();
     recovery_.reset();
-    train(done);
+    steps_.emplace(WorkerParts{config_, environment_, world_, session_, *device_, *state_, *training_, *kept_, *server_,
+                               own_lists_, !source_, checksum_});
+    steps_->train(done);
     training_->finish();
     session_.done(config_.training.steps);
   }
@@ -97,7 +92,7 @@ class Worker {
     prepare_torch(config_.training.threads);
     device_ = make_device(gpu_, world_.local_rank());
     state_.emplace(config_, plan_, world_, *device_);
-    tell_of_file();
+    tell_of_own_lists(own_lists_, *state_, world_);
     state_->connect();
     training_.emplace(config_, world_, *device_, *state_, environment_.generation);
     if (world_.rank() == 0) training_->on_progress([this] { session_.progress(); });
@@ -138,19 +133,6 @@ class Worker {
     const auto address = [this](int rank) { return addresses()(true, rank); };
     if (const auto marks = marks_here(source_->plan, node(), address))
       training_->check_data({marks->data, marks->validation});
-  }
-
-  void tell_of_file() const {
-    if (!own_lists_ || world_.rank() != 0) return;
-    ScheduleOptions options = schedule_options(config_, plan_);
-    options.given = own_lists_;
-    std::fprintf(stderr, "espalier: train: %s\n", told_of_file(options, state_->layout()).c_str());
-    if (config_.parallel.limits.lists.empty())
-      std::fprintf(
-          stderr,
-          "espalier: train: --schedule: the file's lists are longer than the %zu KiB that the planner takes; it "
-          "plans with the time and the memory of %s\n",
-          kMostOwnLists >> 10, config_.training.schedule.c_str());
   }
 
   // The state will be in a checkpoint when it is asked for.
@@ -225,9 +207,9 @@ class Worker {
     const auto given = [this] { session_.given(); };
     if (arrival_) report = arrival_->load(step, load.giving ? std::function<void()>(given) : nullptr);
     else if (by_disk()) training_->load(step);
-    print_checksum(step);
+    if (checksum_) print_checksum(*state_, world_, environment_.generation, step);
     server_->mark(step);
-    keeping_->mark(step);
+    kept_->mark(step);
     training_->stands_after(step);
     session_.loaded(
         wire::Loaded{report.adopted, report.copied, report.sent, step, origin(), report.phases_ms, report.sent_early});
@@ -239,8 +221,10 @@ class Worker {
   // here, and a rank of ours may be slow to hear of the commit.
   void serve() {
     server_.emplace(state_address(environment_.token, environment_.generation, world_.rank()));
-    keep();
-    server_->offer({kMarks}, keeping_->marks().fd(), keeping_->marks().bytes());
+    kept_.emplace(*state_, world_, *device_);
+    kept_->deposit(environment_, node(), training_->reads());
+    if (!arrival_ && !by_disk()) kept_->mark(done_);
+    server_->offer({kMarks}, kept_->marks().fd(), kept_->marks().bytes());
     for (const int unit : state_->units())
       if (!arrival_ || arrival_->adopts_gradients().count(unit) == 0)
         server_->offer({gradient_of(unit)}, state_->gradient(unit).fd(), state_->gradient(unit).bytes());
@@ -256,152 +240,7 @@ class Worker {
     arrival_->send_early(source_->early_seconds);
   }
 
-  // At the vault of the Slurm job whose step this is; outside Slurm, of the node as the plan calls it.
-  void keep() {
-    const std::string owner = environment_.owner.empty() ? node() : environment_.owner;
-    const auto tell = [this](const std::string& what) {
-      std::fprintf(stderr, "espalier: train: rank %d: %s\n", world_.rank(), what.c_str());
-    };
-    // A vault that is not there keeps nothing for anybody.
-    const std::vector<std::string> here =
-        environment_.own ? vaults_here(environment_.vault) : std::vector<std::string>();
-    // Where another user has taken the vault's name, it has a longer one.
-    const std::string name = environment_.vault + "-" + owner;
-    const auto found = std::find_if(here.begin(), here.end(),
-                                    [&](const std::string& one) { return one == name || one.starts_with(name + "."); });
-    const bool own = found != here.end();
-    if (config_.recovery.snapshot_steps > 0)
-      snapshots_.emplace(*state_, world_, *device_, config_.recovery.snapshot_steps,
-                         VaultPlace{owner, own, own && environment_.with_launcher});
-    keeping_.emplace(environment_.vault.empty() ? ""
-                     : own                      ? *found
-                                                : name,
-                     environment_.generation, world_.rank(), *state_, *device_, snapshots_ ? snapshots_->marks() : 0,
-                     tell);
-    keeping_->marks().reads(training_->reads().data, training_->reads().validation);
-    if (snapshots_) snapshots_->deposit(*keeping_);
-    if (!arrival_ && !by_disk()) keeping_->mark(done_);
-  }
-
   std::string node() const { return plan_.ranks().at(static_cast<std::size_t>(world_.rank())).node; }
-
-  // What the executor has to know of beside training.
-  void equip() {
-    state_->executor().mark(&keeping_->marks());
-    if (!snapshots_) return;
-    state_->executor().beside([this] { snapshots_->poll(); });
-    state_->executor().before_change([this] { snapshots_->before_change(); });
-  }
-
-  // `done`: what this generation begins with is the state after that step.
-  void train(std::int64_t done) {
-    equip();
-    const double tokens = static_cast<double>(config_.training.global_batch) * config_.model.sequence;
-    const auto switch_requested = [this] {
-      const bool wanted = session_.switch_wanted();
-      if (session_.take_checkpoint()) training_->ask_checkpoint();
-      return wanted;
-    };
-    // Asked in validations.
-    const std::function<bool()> stop = [&] {
-      tell_notice();
-      return switch_requested();
-    };
-    if (done > 0 && training_->lacks_validation(done, !source_)) {
-      // The copies of the generation before may end with the GPUs that have left, and a validation may take long.
-      if (snapshots_) snapshots_->boundary(done);
-      stand_while(!training_->after_step(done, stop), done, stop);
-    }
-    const auto kept = [this] { return keeping_->keeps() && (!snapshots_ || snapshots_->complete()); };
-    for (std::int64_t step = done + 1; step <= config_.training.steps; ++step) {
-      server_->mark(-1);
-      const StepReport report = training_->step(step, switch_requested, kept);
-      server_->mark(step);
-      // Those who take over make one after their first step. Where nobody does, it is made after the boundary.
-      if (snapshots_ && !report.outcome.switch_agreed) snapshots_->boundary(step);
-      if (world_.rank() == 0)
-        session_.step({step, report.outcome.loss, report.seconds, tokens / report.seconds, report.outcome.kept});
-      if (report.profile)
-        session_.profile(wire::with_links(wire::to_frame(wire::Profiled{*report.profile}), training_->links()));
-      tell_notice();
-      // At the very end there is nothing left to hand over: `done` answers the request.
-      const bool last = step == config_.training.steps;
-      const bool wanted = report.outcome.switch_agreed && !last;
-      stand_while(wanted || !training_->after_step(step, last ? nullptr : stop), step, stop);
-    }
-  }
-
-  // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.
-  void tell_notice() {
-    if (take_notice() && environment_.extension != 0) session_.notice(environment_.extension);
-  }
-
-  // Stands at the boundary after `step` for as long as somebody asks for it. A validation that is due after that step
-  // is made afterwards, by those who go on: a queued job does not wait for it.
-  void stand_while(bool wanted, std::int64_t step, const std::function<bool()>& stop) {
-    while (wanted) {
-      if (snapshots_) snapshots_->before_change();
-      stand(step);
-      if (snapshots_) snapshots_->boundary(step);
-      wanted = !training_->after_step(step, stop);
-    }
-  }
-
-  // At the boundary after `step`, until the launcher says `resume` (returns) or `exit` (throws LeaveNow).
-  void stand(std::int64_t step) {
-    const wire::Switch& request = session_.stand();
-    print_checksum(step);
-    if (request.generation == environment_.generation) return go_on_in_place(step, request.next, session_.lists());
-    const auto address_of = [&](int new_rank) {
-      return state_address(environment_.token, request.generation, new_rank);
-    };
-    wire::Switched switched{step};
-    if (!through_disk(config_.handoff.method))
-      switched.problem = departure_.emplace(*server_).give(*state_, world_, *device_, request, address_of,
-                                                           [&] { session_.standing(step); });
-    else if (!training_->save(step))
-      switched.problem = "the checkpoint of step " + std::to_string(step) + " could not be written";
-    // The new generation takes its first step beside this one.
-    try {
-      session_.switched(switched, [&] { state_->compute().release_memory(); });
-    } catch (const LeaveNow&) {
-      training_->leave();
-      throw;
-    }
-    departure_.reset();
-  }
-
-  // At the boundary after `step`: the launcher asks whether this generation can take the plan, and the lists for it if
-  // there are any. Lists from the user's file come back where a plan comes without.
-  void go_on_in_place(std::int64_t step, const Plan& next, const std::string& csv) {
-    std::string problem = state_->unfit_in_place(next);
-    std::shared_ptr<const pipeline::Schedule> lists = own_lists_;
-    try {
-      if (problem.empty() && !csv.empty())
-        lists = sent_lists(csv, make_layout(next, config_.model.blocks()), schedule_options(config_, next),
-                           messages_of(device_->kind()));
-    } catch (const Error& error) {
-      problem = error.what();
-    }
-    const bool sent = !csv.empty();
-    const std::optional<Plan> plan = session_.switched({step, problem}, [] {});
-    if (!plan) return;  // not all ranks can, or the launcher has given the change up
-    plan_ = *plan;
-    config_.training.given_schedule = std::move(lists);
-    state_->replan(plan_);
-    if (!sent) tell_of_file();
-    equip();
-    training_->replanned(sent);
-  }
-
-  void print_checksum(std::int64_t step) {
-    if (!checksum_) return;
-    const std::uint64_t sum = state_->checksum();
-    if (world_.rank() != 0) return;
-    std::printf("generation %d after step %lld: weights %016llx\n", environment_.generation,
-                static_cast<long long>(step), static_cast<unsigned long long>(sum));
-    std::fflush(stdout);
-  }
 
   Config config_;
   const std::shared_ptr<const pipeline::Schedule> own_lists_ = config_.training.given_schedule;  // --schedule FILE
@@ -421,10 +260,9 @@ class Worker {
   std::optional<Recovery> recovery_;  // the generation before is lost
   wire::VaultMarks last_;             // what its ranks last agreed on, if known
   std::unique_ptr<Arrival> arrival_;
-  std::optional<Snapshots> snapshots_;
-  std::optional<Keeping> keeping_;
+  std::optional<KeptState> kept_;
   std::optional<StateServer> server_;
-  std::optional<Departure> departure_;  // while it stands
+  std::optional<WorkerSteps> steps_;  // after the commit; refers to the others
 };
 
 // MPI ends in good order when all ranks leave together; a rank whose peers are gone must not wait for them.
