@@ -6,22 +6,13 @@
 #include <cstdio>
 #include <new>
 
+#include "planner/core/error.hpp"
 #include "torchrt/comm/peer_error.hpp"
 #include "torchrt/description.hpp"
 #include "torchrt/device/device_error.hpp"
-#include "torchrt/device/gpu_islands.hpp"
 #include "torchrt/device/memory_error.hpp"
-#include "torchrt/handoff/arrive.hpp"
-#include "torchrt/handoff/state_address.hpp"
-#include "torchrt/kept_state.hpp"
-#include "torchrt/marks_here.hpp"
-#include "torchrt/model/prepare_torch.hpp"
-#include "torchrt/print_checksum.hpp"
-#include "torchrt/profiler/layer_alone.hpp"
-#include "torchrt/recovery/recover.hpp"
 #include "torchrt/session.hpp"
-#include "torchrt/tell_of_own_lists.hpp"
-#include "torchrt/training.hpp"
+#include "torchrt/worker_start.hpp"
 #include "torchrt/worker_steps.hpp"
 
 namespace espalier::torchrt {
@@ -49,221 +40,6 @@ wire::Hello hello(const Config& config, const WorkerEnvironment& environment) {
   if (environment.rank != 0) hello.parallel.lists.clear();  // of thousands of ranks one tells them
   return hello;
 }
-
-// After the hello.
-class Worker {
- public:
-  Worker(const Config& config, const WorkerEnvironment& environment, World& world, Session& session, bool checksum)
-      : config_(config), environment_(environment), world_(world), session_(session), checksum_(checksum) {}
-
-  void run() {
-    take_part();
-    prepare();
-    serve();
-    session_.ready(wire::Ready{gpu_islands(), device_->kind() == DeviceKind::cpu && config_.device.jobs_reach});
-    const std::int64_t done = source_ ? load() : done_;
-    session_.committed();
-    if (arrival_) arrival_->release(*server_);
-    arrival_.reset();
-    if (recovery_) go_on_with_metrics();
-    recovery_.reset();
-    steps_.emplace(WorkerParts{config_, environment_, world_, session_, *device_, *state_, *training_, *kept_, *server_,
-                               own_lists_, !source_, checksum_});
-    steps_->train(done);
-    training_->finish();
-    session_.done(config_.training.steps);
-  }
-
- private:
-  void take_part() {
-    wire::Assign assign = session_.assignment();
-    plan_ = std::move(assign.plan);
-    if (const auto broken = validate(plan_, config_.model.blocks()); !broken.empty())
-      throw Error("launcher: the plan that it assigns is none: " + broken.front());
-    config_.training.accuracy = assign.accuracy;
-    config_.parallel.limits.tp = plan_.stages.front().tp;
-    source_ = std::move(assign.source);
-    gpu_ = assign.device;
-    jobs_ = std::move(assign.jobs);
-  }
-
-  // Everything slow: memory, connections, kernels; the old generation's state mapped where it is.
-  void prepare() {
-    prepare_torch(config_.training.threads);
-    device_ = make_device(gpu_, world_.local_rank());
-    state_.emplace(config_, plan_, world_, *device_);
-    tell_of_own_lists(own_lists_, *state_, world_);
-    state_->connect();
-    training_.emplace(config_, world_, *device_, *state_, environment_.generation);
-    if (world_.rank() == 0) training_->on_progress([this] { session_.progress(); });
-    if (source_ && source_->recovery) recover();
-    if (source_ && !recovery_ && !by_disk())
-      arrival_ = std::make_unique<Arrival>(*state_, world_, *device_, source_->plan, jobs_, addresses());
-    if (arrival_) {
-      arrival_->prepare();
-      training_->take_over(source_->generation, false, recovery_ ? recovery_->damaged() : std::vector<std::int64_t>());
-    } else {
-      for (const int unit : state_->units()) state_->allocate(unit);
-      if (by_disk()) training_->take_over(source_->generation, true);
-      else done_ = training_->start();
-    }
-    world_.connect();
-    if (world_.rank() == 0 && !recovery_) training_->open_metrics(source_ ? std::nullopt : std::optional(done_));
-    if (recovery_) look_at_last_step();
-    else if (source_) check_data();
-    state_->build(arrival_ ? arrival_->adopts_gradients() : std::set<int>());
-    state_->rehearse(training_->data());
-    training_->watch_links(!recovery_);  // a recovery must be quick
-    measure_a_layer();
-    state_->compute().release_memory();  // until the commit the GPU is the old generation's as well
-  }
-
-  // No other generation is on the device yet, and nothing is known of the job. Later ones go on with what this one
-  // told.
-  void measure_a_layer() {
-    if (source_ || world_.rank() != 0 || config_.profile.every == 0) return;
-    state_->compute().release_memory();  // what the rehearsal needed
-    const int tp = plan_.stages.front().tp;
-    training_->tell_alone(
-        measure_alone(config_, *device_, {tp, state_->self().samples, degrees_to_measure(config_, asked_, tp)}));
-  }
-
-  // A rank that shares its node with one of the generation before knows what that one trains on.
-  void check_data() const {
-    const auto address = [this](int rank) { return addresses()(true, rank); };
-    if (const auto marks = marks_here(source_->plan, node(), address))
-      training_->check_data({marks->data, marks->validation});
-  }
-
-  // The state will be in a checkpoint when it is asked for.
-  bool by_disk() const { return source_ && !source_->recovery && through_disk(config_.handoff.method); }
-
-  AddressOf addresses() const {
-    return [this](bool old, int rank) {
-      return state_address(environment_.token, old ? source_->generation : environment_.generation, rank);
-    };
-  }
-
-  void recover() {
-    const auto tell = [this](const std::string& what) {
-      std::fprintf(stderr, "espalier: train: rank %d: recovery: %s\n", world_.rank(), what.c_str());
-    };
-    const Plan after = as_reached(plan_, device_->kind(), jobs_);
-    const std::string here = after.ranks().at(static_cast<std::size_t>(world_.rank())).node;
-    const auto left_by = [&](int generation, const Plan& plan, bool copies_only, std::int64_t until) {
-      return LostGeneration{environment_.vault,
-                            generation,
-                            environment_.generation,
-                            as_reached(plan, device_->kind(), jobs_),
-                            host_memory_as_reached(plan, plan_, device_->kind(), jobs_),
-                            here,
-                            copies_only,
-                            until};
-    };
-    std::vector<LostGeneration> lost = {left_by(source_->generation, source_->plan, false, INT64_MAX)};
-    for (const wire::Assign::Source::Earlier& one : source_->earlier)
-      lost.push_back(left_by(one.generation, one.plan, one.copies_only, one.step));
-    recovery_.emplace(*state_, world_, *device_, lost, after, tell);
-    const SourceChoice& choice = recovery_->choice();
-    if (choice.origin == Origin::generation || choice.origin == Origin::snapshot) {
-      arrival_ = recovery_->arrival(addresses());
-      done_ = choice.step;
-    } else {
-      config_.checkpoint.resume = true;  // what is there, this job has written
-    }
-  }
-
-  void look_at_last_step() {
-    if (!arrival_) return;
-    last_ = recovery_->agreement();
-    training_->check_data({last_.data, last_.validation});
-  }
-
-  // After the commit of a recovery. Before it no line may be dropped: should the attempt fail, the next one may go on
-  // from a later step than this one, and nobody would make the lines between them again.
-  void go_on_with_metrics() {
-    if (world_.rank() == 0) {
-      training_->open_metrics(done_);
-      // The state after a step may be there though whoever would have recorded the step died before.
-      if (last_.step == done_)
-        training_->record_missing(last_.step, last_.loss, last_.gradient_norm, last_.learning_rate);
-    }
-  }
-
-  // Where a recovery goes on from. Checkpoints are not looked at before all ranks read them.
-  std::string origin() const {
-    if (!recovery_) return "";
-    const SourceChoice& choice = recovery_->choice();
-    if (arrival_ && choice.origin == Origin::generation && choice.generation > 0) return "earlier";
-    if (arrival_) return to_string(choice.origin);
-    return to_string(done_ > 0 ? Origin::checkpoint : Origin::start);
-  }
-
-  // The state is that after the step returned.
-  std::int64_t load() {
-    const wire::Load load = session_.load();
-    const std::int64_t step = recovery_ ? done_ : load.step;
-    ArrivalReport report;
-    const auto given = [this] { session_.given(); };
-    if (arrival_) report = arrival_->load(step, load.giving ? std::function<void()>(given) : nullptr);
-    else if (by_disk()) training_->load(step);
-    if (checksum_) print_checksum(*state_, world_, environment_.generation, step);
-    server_->mark(step);
-    kept_->mark(step);
-    training_->stands_after(step);
-    session_.loaded(
-        wire::Loaded{report.adopted, report.copied, report.sent, step, origin(), report.phases_ms, report.sent_early});
-    return step;
-  }
-
-  // Before the old generation is asked to stand: its ranks may have to write into our memory. And before the launcher
-  // can know that the generation may become the job: from the commit on it may start the next one, whose ranks ask
-  // here, and a rank of ours may be slow to hear of the commit.
-  void serve() {
-    server_.emplace(state_address(environment_.token, environment_.generation, world_.rank()));
-    kept_.emplace(*state_, world_, *device_);
-    kept_->deposit(environment_, node(), training_->reads());
-    if (!arrival_ && !by_disk()) kept_->mark(done_);
-    server_->offer({kMarks}, kept_->marks().fd(), kept_->marks().bytes());
-    for (const int unit : state_->units())
-      if (!arrival_ || arrival_->adopts_gradients().count(unit) == 0)
-        server_->offer({gradient_of(unit)}, state_->gradient(unit).fd(), state_->gradient(unit).bytes());
-    if (!arrival_) {
-      for (const int unit : state_->units())
-        server_->offer({unit}, state_->allocation(unit).fd(), state_->allocation(unit).bytes());
-      if (!by_disk()) server_->mark(done_);
-      return;
-    }
-    arrival_->offer(*server_);
-    world_.barrier();
-    arrival_->connect();
-    arrival_->send_early(source_->early_seconds);
-  }
-
-  std::string node() const { return plan_.ranks().at(static_cast<std::size_t>(world_.rank())).node; }
-
-  Config config_;
-  const std::shared_ptr<const pipeline::Schedule> own_lists_ = config_.training.given_schedule;  // --schedule FILE
-  const ParallelLimits asked_ = config_.parallel.limits;                                         // before an assignment
-  const WorkerEnvironment& environment_;
-  World& world_;
-  Session& session_;
-  bool checksum_;
-  Plan plan_;
-  std::optional<wire::Assign::Source> source_;
-  std::optional<int> gpu_;  // as in Assign
-  wire::GpuJobs jobs_;      // as in Assign
-  std::unique_ptr<Device> device_;
-  std::optional<RankState> state_;
-  std::optional<Training> training_;
-  std::int64_t done_ = 0;             // steps before this generation's first, unless it takes over
-  std::optional<Recovery> recovery_;  // the generation before is lost
-  wire::VaultMarks last_;             // what its ranks last agreed on, if known
-  std::unique_ptr<Arrival> arrival_;
-  std::optional<KeptState> kept_;
-  std::optional<StateServer> server_;
-  std::optional<WorkerSteps> steps_;  // after the commit; refers to the others
-};
 
 // MPI ends in good order when all ranks leave together; a rank whose peers are gone must not wait for them.
 void end_world(World& world) {
@@ -305,7 +81,8 @@ int run_worker(const Config& config, const WorkerEnvironment& environment, int* 
   // Alive until the launcher has heard of a failure: to destroy what is under way would wait for ranks that may be
   // gone.
   std::optional<World> world;
-  std::optional<Worker> worker;
+  std::optional<WorkerStart> start;
+  std::optional<WorkerSteps> steps;  // refers to what `start` keeps
   try {
     wire::Frame own = wire::to_frame(hello(config, environment));
     own.body["capabilities"] = {{"in_place", true}, {"lists", true}};
@@ -314,12 +91,16 @@ int run_worker(const Config& config, const WorkerEnvironment& environment, int* 
     if (world->rank() != environment.rank)
       throw Error("MPI: this is rank " + std::to_string(world->rank()) + ", but OMPI_COMM_WORLD_RANK says " +
                   std::to_string(environment.rank) + "; let the launcher start workers");
-    worker.emplace(config, environment, *world, *session, checksum);
+    start.emplace(config, environment, *world, *session, checksum);
     try {
-      worker->run();
+      start->prepare();
+      const std::int64_t done = start->commit();
+      steps.emplace(start->parts());
+      steps->train(done);
     } catch (const LeaveNow&) {
     }
-    worker.reset();
+    steps.reset();
+    start.reset();
     session->farewell();
     end_world(*world);
     return 0;

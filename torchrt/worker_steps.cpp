@@ -49,6 +49,8 @@ void WorkerSteps::train(std::int64_t done) {
     const bool wanted = report.outcome.switch_agreed && !last;
     stand_while(wanted || !parts_.training.after_step(step, last ? nullptr : stop), step, stop);
   }
+  parts_.training.finish();
+  parts_.session.done(parts_.config.training.steps);
 }
 
 // Slurm signals the steps of an extension, not its batch script: only we hear of a preemption at once.

@@ -39,8 +39,8 @@ class WorkerSteps {
  public:
   explicit WorkerSteps(const WorkerParts& parts) : parts_(parts) {}
   // `done`: what this generation begins with is the state after that step. At boundaries it hands its state over, or
-  // goes on in place with another plan, as the launcher asks. Returns after the last step. Throws LeaveNow when other
-  // ranks have taken over, and Error.
+  // goes on in place with another plan, as the launcher asks. Returns when the launcher knows that the last step is
+  // done. Throws LeaveNow when other ranks have taken over, and Error.
   void train(std::int64_t done);
 
  private:
