@@ -12,7 +12,7 @@
 namespace espalier {
 namespace {
 
-constexpr std::size_t kLargestNumber = std::size_t{1} << 60;  // sixteen of it are still a number
+constexpr std::size_t kLargestNumber = std::size_t{1} << 60;  // one more digit behind it still fits a size_t
 
 using Hosts = std::unique_ptr<espalier_hosts, decltype(&espalier_hosts_destroy)>;
 using Text = std::unique_ptr<char, decltype(&std::free)>;
@@ -27,14 +27,14 @@ std::size_t take_number(std::string_view& text, std::size_t limit) {
   return number;
 }
 
-// Of "1-3,7", 4: as many names as what stands between two brackets can make of one.
-std::size_t ways(std::string_view inside, std::size_t limit) {
+// How many numbers the text between two brackets lists: 4 for "1-3,7". At most `limit`.
+std::size_t listed_numbers(std::string_view inside, std::size_t limit) {
   std::size_t sum = 0;
   while (!inside.empty()) {
     const std::size_t comma = std::min(inside.find(','), inside.size());
     std::string_view range = inside.substr(0, comma);
     inside.remove_prefix(std::min(comma + 1, inside.size()));
-    // Differences matter, not the numbers, so that these may be far above the limit.
+    // A node's number may be far above the limit, as in "n[1000001-1000003]".
     const std::size_t low = take_number(range, kLargestNumber);
     std::size_t high = low;
     if (!range.empty() && range.front() == '-') {
@@ -46,9 +46,9 @@ std::size_t ways(std::string_view inside, std::size_t limit) {
   return sum;
 }
 
-// No fewer than libslurm would make of `text`, if that is not above `most`: libslurm makes all names of
-// "n[1-1000][1-1000]" before it can be asked how many they are.
-std::size_t named_at_most(std::string_view text, std::size_t most) {
+// How many names `text` has: 6 for "n[1-3][5,6]", and `most` + 1 for more than `most`. libslurm would make a million
+// names of "n[1-1000][1-1000]" before it could be asked how many they are.
+std::size_t names_in(std::string_view text, std::size_t most) {
   const std::size_t limit = most + 1;
   std::size_t sum = 0, product = 1;
   while (!text.empty()) {
@@ -62,7 +62,7 @@ std::size_t named_at_most(std::string_view text, std::size_t most) {
       continue;
     }
     const std::size_t end = std::min(text.find(']'), text.size());
-    product = std::min(limit, product * std::max<std::size_t>(1, ways(text.substr(0, end), limit)));
+    product = std::min(limit, product * std::max<std::size_t>(1, listed_numbers(text.substr(0, end), limit)));
     text.remove_prefix(std::min(end + 1, text.size()));
   }
   return std::min(limit, sum + product);
@@ -77,7 +77,7 @@ std::vector<std::string> expand_hosts(const char* text, std::size_t most) {
     return Error("host list " + std::string(text).substr(0, 64) + ": names more than " + std::to_string(most) +
                  " hosts");
   };
-  if (named_at_most(text, most) > most) throw too_many();
+  if (names_in(text, most) > most) throw too_many();
   const Hosts list(espalier_hosts_create(text), espalier_hosts_destroy);
   if (!list) return names;
   while (const auto name = Text(espalier_hosts_shift(list.get()), std::free)) {

@@ -10,7 +10,7 @@
 namespace espalier {
 
 // The names in the list's order. A null or empty text gives an empty list. So does a text that
-// libslurm refuses. Throws Error for more than `most` names, before libslurm makes any of them.
+// libslurm refuses. A text with more than `most` names throws Error before libslurm sees it.
 std::vector<std::string> expand_hosts(const char* text, std::size_t most = kMaxHosts);
 
 // "n[1-3,7]": sorted, each name once.

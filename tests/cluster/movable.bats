@@ -194,6 +194,7 @@ S
   refused 'types= of the job leaves it out' --type v100
   refused 'types= of the job leaves it out' --type a100
   refused 'Slurm knows no such node' --nodes n9
+  refused 'names more than 4096 hosts' --nodes 'x[1-1000][1-1000][1-4]'
   espalier hold "$A"
   refused 'is held' --nodes n1
   espalier release "$A"
