@@ -6,6 +6,7 @@
 #include <charconv>
 #include <memory>
 
+#include "planner/cli/start_slurm.hpp"
 #include "planner/slurm/job_record.h"
 
 namespace espalier::cli {
@@ -19,7 +20,7 @@ std::optional<std::uint32_t> number(const std::string& text) {
 }
 
 std::uint32_t ask_for(const std::string& text, const ArrayTask& task) {
-  slurm_init(nullptr);
+  start_slurm("or give the task's own job id");
   job_info_msg_t* message = nullptr;
   if (espalier_slurm_load_job(&message, task.array, SHOW_ALL) != SLURM_SUCCESS)
     throw Error("job " + text + ": Slurm does not tell of it: " + slurm_strerror(errno));

@@ -2,11 +2,13 @@
 
 #include <fcntl.h>
 #include <slurm/slurm.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 
 #include "planner/core/error.hpp"
@@ -15,17 +17,22 @@
 namespace espalier::cli {
 namespace {
 
-// What a child's slurm_init() wrote before it ended the process. Empty: it returned. Only Slurm's library knows all
-// the places where a site may keep the configuration, and where it finds none it ends the process.
+constexpr unsigned kSeconds = 60;  // that slurm_init() may take
+
+// Why slurm_init() failed in a child process; empty: it returned. Only Slurm's library knows all the places where a
+// site may keep the configuration, and where it finds none it ends its process.
 std::string failure_of_slurm() {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return "";
   const wire::Descriptor read(ends[0]);
   wire::Descriptor write(ends[1]);
   std::fflush(nullptr);
-  const pid_t child = ::fork();
+  const pid_t parent = ::getpid(), child = ::fork();
   if (child < 0) return "";
   if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    ::alarm(kSeconds);
     ::dup2(write.get(), STDERR_FILENO);
     ::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
     slurm_init(nullptr);
@@ -41,6 +48,8 @@ std::string failure_of_slurm() {
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    return "its library has not got one within " + std::to_string(kSeconds) + " s";
   const std::string word = "fatal: ";
   const std::size_t at = text.rfind(word);
   if (at == std::string::npos) return "its library ended";

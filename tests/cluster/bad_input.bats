@@ -40,3 +40,23 @@ teardown() { [ -z "$(squeue -h)" ] || { squeue; as_user scancel -u boxuser; fals
   [ "$status" -ne 0 ]
   [[ $output == *"wrong.toml"*"sead"* ]]
 }
+
+@test "a task of a job array is named as squeue shows it, and one that is not there is refused" {
+  array=$(as_user sbatch --parsable --array=0-1 --mem=100 -o /dev/null --wrap 'sleep 600')
+  wait_for 30 "both tasks run" eval '[ "$(squeue -h -t R -j "$array" | wc -l)" = 2 ]'
+  task=$(squeue -h -j "${array}_0" -o %A)
+  [ "$task" != "$array" ]
+  run espalier explain "${array}_0"
+  echo "$output"
+  [[ $output == *"job $task"* ]]
+  run espalier explain "${array}_7"
+  echo "$output"
+  [ "$status" = 1 ]
+  [[ $output == *"job ${array}_7: the array has no such task that has started"* ]]
+  run env SLURM_CONF=/nonexistent/slurm.conf espalier explain "${array}_0"
+  echo "$output"
+  [ "$status" = 1 ]
+  [[ $output == "espalier: Slurm: no usable configuration on this host ("* ]]
+  as_user scancel "$array"
+  wait_for 30 "the tasks have ended" eval '[ -z "$(squeue -h)" ]'
+}
