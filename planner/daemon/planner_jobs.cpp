@@ -237,7 +237,7 @@ void Planner::forget_ended(const SlurmSnapshot& slurm) {
   for (const auto& [id, live] : jobs_)
     if (slurm.alive(id) == nullptr && (!live.link || ended_since_.is_over(id, slurm.time, kEndedSeconds)))
       gone.push_back(id);
-  ended_since_.end_look();
+  ended_since_.end_look(slurm.time);
   for (const JobId id : gone) {
     const wire::ConnectionPtr link = jobs_.at(id).link;
     bye(id, -1);

@@ -42,15 +42,26 @@ void StraySince::keep(JobId id) {
   if (const auto before = since_.find(id); before != since_.end()) still_[id] = before->second;
 }
 
-void StraySince::end_look() { since_ = std::exchange(still_, {}); }
+void StraySince::pause(JobId id, double now) {
+  if (const auto before = since_.find(id); before != since_.end())
+    still_[id] = before->second + std::max(0.0, now - last_look_);
+}
+
+void StraySince::end_look(double now) {
+  since_ = std::exchange(still_, {});
+  last_look_ = now;
+}
 
 void StraySince::put_off(JobId id) {
   if (const auto at = since_.find(id); at != since_.end()) at->second = -std::numeric_limits<double>::infinity();
 }
 
 bool Strays::can_be_asked_back(JobId extension, const LiveJob& live, const SlurmSnapshot& slurm) {
+  if (is_settled(live) && !is_suspended(live.job, slurm)) return true;
+  // A launcher that drops its connection again and again would otherwise begin the grace anew each time.
   if (live.link && live.open) beyond_since_.keep(extension);
-  return is_settled(live) && !is_suspended(live.job, slurm);
+  else beyond_since_.pause(extension, slurm.time);
+  return false;
 }
 
 std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::map<JobId, LiveJob>& jobs, int max_gpus,
@@ -85,6 +96,7 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
       grace = kUnclaimedSeconds;
       if (is_settled(live->second) && !claims(live->second.job, id)) {
         why = "its anchor's launcher does not claim it";
+        beyond_since_.keep(id);  // should it claim it again
       } else if (sum > max_gpus && can_be_asked_back(id, live->second, slurm)) {
         why = "its job holds more GPUs than extensions.max_gpus allows, and has not given it back";
         grace = std::max(grace, give_back_seconds);
@@ -96,8 +108,8 @@ std::vector<Strays::Stray> Strays::look(const SlurmSnapshot& slurm, const std::m
       found.push_back({id, anchor, why, "extension", job.uid, job.state == SlurmJobState::running});
     else if (beyond) beyond_limit_[anchor].push_back(id);
   }
-  since_.end_look();
-  beyond_since_.end_look();
+  since_.end_look(slurm.time);
+  beyond_since_.end_look(slurm.time);
   return found;
 }
 
@@ -123,7 +135,7 @@ std::vector<Strays::Stray> Strays::look_at_bases(const SlurmSnapshot& slurm, con
     if (!why.empty() && bases_since_.is_over(id, slurm.time, grace))
       found.push_back({id, submitted, why, "base", job.uid, job.state == SlurmJobState::running});
   }
-  bases_since_.end_look();
+  bases_since_.end_look(slurm.time);
   return found;
 }
 
@@ -155,7 +167,7 @@ std::vector<Strays::Stray> Strays::look_at_profile_jobs(const SlurmSnapshot& slu
     if (!why.empty() && profiles_since_.is_over(id, slurm.time, grace))
       found.push_back({id, anchor, why, "profile job", job.uid, job.state == SlurmJobState::running});
   }
-  profiles_since_.end_look();
+  profiles_since_.end_look(slurm.time);
   return found;
 }
 

@@ -23,12 +23,15 @@ class StraySince {
   bool is_over(JobId id, double now, double grace);
   // What is known of the job stays, though this look does not find it.
   void keep(JobId id);
-  void end_look();  // forgets all other jobs
+  // As keep(), but the time since the last look does not count.
+  void pause(JobId id, double now);
+  void end_look(double now);  // forgets all other jobs
   // The job's grace is over at the next look.
   void put_off(JobId id);
 
  private:
   std::map<JobId, double> since_, still_;  // before this look, and by it
+  double last_look_ = 0;
 };
 
 class Strays {
@@ -71,7 +74,8 @@ class Strays {
 
  private:
   // Whether the launcher can be asked for the extension, which is beyond the limit. While it carries out a decision it
-  // cannot, but the grace goes on.
+  // cannot, but the grace goes on. While it is not connected, is suspended or changes its plan by itself, the grace
+  // stands still.
   bool can_be_asked_back(JobId extension, const LiveJob& live, const SlurmSnapshot& slurm);
 
   std::string partition_;

@@ -29,7 +29,7 @@ TEST_CASE("a stray with a short grace is named again ten seconds later, and no s
   StraySince since;
   const auto named = [&](double time) {
     const bool over = since.is_over(20, time, 1);
-    since.end_look();
+    since.end_look(time);
     return over;
   };
   CHECK_FALSE(named(5000));

@@ -1,6 +1,8 @@
 // A site lowers extensions.max_gpus while jobs train on more GPUs.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "planner/daemon/strays.hpp"
 #include "tests/unit/daemon_cases.hpp"
 
@@ -136,23 +138,37 @@ TEST_CASE(
   CHECK_FALSE(link->got<wire::Propose>());
 }
 
-TEST_CASE("an extension beyond the limit that its launcher claims is ended only when it was not given back") {
-  Strays strays("elastic");
+namespace {
+
+using Beyond = std::map<JobId, std::vector<JobId>>;
+
+// Job 10 with both extensions, where the site allows four GPUs and 240 s to give the others back.
+struct BeyondLimit {
+  Strays strays{"elastic"};
   SlurmSnapshot slurm;
-  slurm.cluster.nodes = {node("n1", 4), node("n2", 4)};
-  run_job(slurm, slurm_job(10, 1000, {{10, "n1", {0, 1}}}));
-  lend(slurm);
   std::map<JobId, LiveJob> jobs;
   LiveJob& live = jobs[10];
-  live.job = grown();
-  live.link = std::make_shared<TestLink>(1000);
-  const auto ended = [&](double time) {
+
+  BeyondLimit() {
+    slurm.cluster.nodes = {node("n1", 4), node("n2", 4)};
+    run_job(slurm, slurm_job(10, 1000, {{10, "n1", {0, 1}}}));
+    lend(slurm);
+    live.job = grown();
+    live.link = std::make_shared<TestLink>(1000);
+  }
+  // What a look at this time ends.
+  std::vector<JobId> ended(double time) {
     slurm.time = time;
     std::vector<JobId> ids;
     for (const auto& stray : strays.look(slurm, jobs, 4, 240)) ids.push_back(stray.extension);
     return ids;
-  };
-  using Beyond = std::map<JobId, std::vector<JobId>>;
+  }
+};
+
+}  // namespace
+
+TEST_CASE_FIXTURE(BeyondLimit,
+                  "an extension beyond the limit that its launcher claims is ended only when it was not given back") {
   CHECK(ended(1000).empty());
   CHECK(strays.beyond_limit() == Beyond{{10, {21}}});
   CHECK(ended(1100).empty());
@@ -167,13 +183,6 @@ TEST_CASE("an extension beyond the limit that its launcher claims is ended only 
     CHECK(ended(1305).empty());
     CHECK(ended(1312) == std::vector<JobId>{21});
   }
-  SUBCASE("a launcher that was away is asked first") {
-    live.link.reset();
-    CHECK(ended(1400).empty());
-    live.link = std::make_shared<TestLink>(1000);
-    CHECK(ended(2000).empty());
-    CHECK(strays.beyond_limit() == Beyond{{10, {21}}});
-  }
   SUBCASE("a job that Slurm has suspended cannot give anything back") {
     slurm.jobs[10].suspended = true;
     CHECK(ended(2000).empty());
@@ -186,4 +195,43 @@ TEST_CASE("an extension beyond the limit that its launcher claims is ended only 
     CHECK(strays.beyond_limit().empty());
     CHECK(ended(1431) == std::vector<JobId>{21});
   }
+}
+
+TEST_CASE_FIXTURE(BeyondLimit, "time in which a launcher cannot be asked is no time to give an extension back") {
+  CHECK(ended(1000).empty());
+  CHECK(ended(1200).empty());
+  SUBCASE("it is away") { live.link.reset(); }
+  SUBCASE("it changes its plan by itself") { live.job.phase = JobPhase::recovering; }
+  SUBCASE("Slurm has suspended it") { slurm.jobs[10].suspended = true; }
+  CHECK(ended(1400).empty());
+  CHECK(strays.beyond_limit().empty());
+  live.link = std::make_shared<TestLink>(1000);
+  live.job.phase = JobPhase::running;
+  slurm.jobs[10].suspended = false;
+  CHECK(ended(1401).empty());
+  CHECK(strays.beyond_limit() == Beyond{{10, {21}}});
+  CHECK(ended(1439).empty());
+  CHECK(ended(1441) == std::vector<JobId>{21});
+}
+
+TEST_CASE_FIXTURE(BeyondLimit, "a launcher that drops its connection again and again keeps no extension by it") {
+  double time = 1000;
+  std::vector<JobId> gone;
+  for (; gone.empty() && time < 2000; time += 10) {
+    live.link = std::fmod(time, 20) == 0 ? std::make_shared<TestLink>(1000) : nullptr;
+    gone = ended(time);
+  }
+  CHECK(gone == std::vector<JobId>{21});
+  CHECK(time <= 1520);  // 240 s while it was connected
+}
+
+TEST_CASE_FIXTURE(BeyondLimit, "a launcher that claims an extension now and then keeps it no longer by that") {
+  double time = 1000;
+  std::vector<JobId> gone;
+  for (; gone.empty() && time < 2000; time += 10) {
+    live.job.extensions.back().job = std::fmod(time, 20) == 0 ? 21 : 99;
+    gone = ended(time);
+  }
+  CHECK(gone == std::vector<JobId>{21});
+  CHECK(time <= 1300);
 }
