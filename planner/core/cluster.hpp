@@ -29,6 +29,7 @@ struct NodeView {
   int memory_mb = 0;   // of all jobs together; 0: not known
   // Why the site's health check keeps new extensions, and bases that move, from this node; empty: it does not.
   std::string unhealthy;
+  bool cpu_jobs = false;  // jobs that have none of its GPUs run on it
 
   int idle_gpus() const;
 };
@@ -50,11 +51,16 @@ struct WaitingJob {
   // Slurm, which preempts extensions, has looked at it for a while and starts it at `expected_start` all the same. So
   // it lacks something other than GPUs, or jobs before it get these GPUs first.
   bool starts_later = false;
+  bool whole_nodes = false;  // shares a node with no other job (--exclusive)
+  int cpus = 0;              // of each node, on average
+  long memory_mb = 0;        // of each node; negative: all of it
 };
 
 struct ClusterView {
   std::vector<NodeView> nodes;  // sorted by name
   std::vector<WaitingJob> waiting;
+  // Those without GPUs for which Slurm takes no extension back. They can only lack CPUs or memory.
+  std::vector<WaitingJob> waiting_for_cpus;
   const NodeView* find(const std::string& name) const;
   NodeView* find(const std::string& name) { return const_cast<NodeView*>(std::as_const(*this).find(name)); }
 };

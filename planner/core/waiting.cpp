@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <tuple>
 
@@ -64,6 +65,7 @@ class AllowedPlaces {
 // The extensions to reclaim so that a number of GPUs is available on one node.
 struct Offer {
   Place* place = nullptr;
+  int need = 0;  // GPUs of the node that the job keeps from others
   std::vector<HeldExtension> release;
   int released_gpus() const {
     int sum = 0;
@@ -147,7 +149,7 @@ std::vector<HeldExtension> lowest_loss(std::vector<HeldExtension> rest, int lack
 
 // Finds extensions whose release makes `need` GPUs available. False: all extensions are too few.
 bool offer(Place& place, int need, bool as_printed, Offer& result) {
-  result = {&place, {}};
+  result = {&place, need, {}};
   const int lacking = need - place.available();
   if (lacking <= 0) return true;
   int there = 0;
@@ -156,6 +158,29 @@ bool offer(Place& place, int need, bool as_printed, Offer& result) {
   result.release =
       as_printed ? least_benefits_first(place.reclaimable, lacking) : lowest_loss(place.reclaimable, lacking);
   return true;
+}
+
+// However many of its jobs end, the node has not what the job needs.
+bool is_too_small(const NodeView& node, const WaitingJob& job) {
+  return (node.cpus > 0 && job.cpus > node.cpus) || (node.memory_mb > 0 && job.memory_mb > node.memory_mb);
+}
+
+// A job with --exclusive needs the node without any other job.
+bool offer_whole(Place& place, const WaitingJob& job, int need, Offer& result) {
+  const NodeView& node = *place.supply.node;
+  const int all = static_cast<int>(node.gpu_owner.size());
+  result = {&place, all, place.reclaimable};
+  return all >= need && !node.cpu_jobs && !is_too_small(node, job) && place.available() + result.released_gpus() == all;
+}
+
+// Whether the place has too few CPUs, or too little memory, for the job as things are.
+bool lacks_cpus(const WaitingJob& job, const Place& place) {
+  const NodeView& node = *place.supply.node;
+  if (job.whole_nodes)
+    return node.cpu_jobs || place.supply.free_cpus < node.cpus ||
+           std::any_of(node.gpu_owner.begin(), node.gpu_owner.end(), [](JobId owner) { return owner != 0; });
+  const long memory = job.memory_mb < 0 ? node.memory_mb : job.memory_mb;
+  return job.cpus > place.supply.free_cpus || memory > place.supply.free_memory_mb;
 }
 
 int largest_node(const std::vector<Place>& places, const std::vector<bool>& may) {
@@ -196,7 +221,7 @@ std::vector<Place> open_places(const PlanningInput& input, const SchedulerOption
   }
   std::sort(places.begin(), places.end(),
             [](const Place& a, const Place& b) { return a.supply.node->name < b.supply.node->name; });
-  if (input.cluster.waiting.empty()) return places;  // no job waits, so nothing will be reclaimed
+  if (input.cluster.waiting.empty()) return places;  // no job waits for GPUs, so nothing will be reclaimed
   for (const ElasticJob& job : input.jobs) {
     if (job.phase != JobPhase::running || !job.plan) continue;
     for (const Holding& held : job.extensions) {
@@ -215,12 +240,14 @@ std::vector<Place> open_places(const PlanningInput& input, const SchedulerOption
 }
 
 // The cheapest nodes for `job`. Empty: the job cannot start even if all extensions are given back.
-std::vector<Offer> choose(std::vector<Place>& places, const std::vector<bool>& may, int need, int nodes,
-                          bool as_printed) {
+std::vector<Offer> choose(const WaitingJob& job, std::vector<Place>& places, const std::vector<bool>& may, int need,
+                          int nodes, bool as_printed) {
   std::vector<Offer> offers;
   for (std::size_t i = 0; i < places.size(); ++i) {
+    if (!may[i]) continue;
     Offer candidate;
-    if (may[i] && offer(places[i], need, as_printed, candidate)) offers.push_back(std::move(candidate));
+    if (job.whole_nodes ? offer_whole(places[i], job, need, candidate) : offer(places[i], need, as_printed, candidate))
+      offers.push_back(std::move(candidate));
   }
   if (static_cast<int>(offers.size()) < nodes) return {};
   std::partial_sort(offers.begin(), offers.begin() + nodes, offers.end(), [](const Offer& a, const Offer& b) {
@@ -247,6 +274,24 @@ void limit_leases(const WaitingJob& job, std::vector<Place>& places, const std::
     if (may[i]) places[i].supply.lease_minutes = std::min(places[i].supply.lease_minutes, minutes);
 }
 
+// Where a job lacks CPUs or memory, and Slurm preempts nothing for it, extensions that hold them are not taken back:
+// how many they hold is not known here. But none begins there and none is prolonged, so that the job waits for the end
+// of a lease at most. `need`: its GPUs of each node.
+void limit_leases_for_cpus(const WaitingJob& job, int need, int nodes, std::vector<Place>& places,
+                           const std::vector<bool>& may, double now, const SchedulerOptions& options) {
+  if (job.slurm_preempts || (job.whole_nodes && need > 0)) return;
+  std::vector<Place*> lacking;
+  int fit = 0;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (!may[i] || is_too_small(*places[i].supply.node, job)) continue;
+    if (lacks_cpus(job, places[i])) lacking.push_back(&places[i]);
+    else fit += places[i].available() >= need;
+  }
+  if (fit >= nodes) return;
+  const int minutes = longest_lease(job, now, options);
+  for (Place* const place : lacking) place->supply.lease_minutes = std::min(place->supply.lease_minutes, minutes);
+}
+
 void give_back(JobId waiting, bool for_limit, Place& place, const HeldExtension& held,
                std::map<JobId, Reclaim>& reclaims) {
   Reclaim& reclaim = reclaims[held.elastic];
@@ -258,16 +303,16 @@ void give_back(JobId waiting, bool for_limit, Place& place, const HeldExtension&
   std::erase_if(place.reclaimable, [id = held.extension](const HeldExtension& e) { return e.extension == id; });
 }
 
-void take(const WaitingJob& job, const Offer& chosen, int need, std::map<JobId, Reclaim>& reclaims) {
+void take(const WaitingJob& job, const Offer& chosen, std::map<JobId, Reclaim>& reclaims) {
   for (const HeldExtension& held : chosen.release) give_back(job.id, false, *chosen.place, held, reclaims);
-  reserve(*chosen.place, need);
+  reserve(*chosen.place, chosen.need);
 }
 
 // Tasks of an array for which these nodes have room as they are. They are the nodes with the least room that suffices,
 // so that the next tasks would choose them again: a large array takes one look at each node.
-int copies_on(const std::vector<Offer>& chosen, int need) {
-  int least = chosen.front().place->available() / need;
-  for (const Offer& one : chosen) least = std::min(least, one.place->available() / need);
+int copies_on(const std::vector<Offer>& chosen) {
+  int least = std::numeric_limits<int>::max();
+  for (const Offer& one : chosen) least = std::min(least, one.place->available() / one.need);
   return least;
 }
 
@@ -329,29 +374,35 @@ WaitingPlan serve_waiting(const PlanningInput& input, const SchedulerOptions& op
       continue;
     }
     const std::vector<bool>& may = allowed_places.of(job);
-    const auto [need, nodes] = per_node_need(job, largest_node(places, may));
+    const int largest = largest_node(places, may);
+    const auto [need, nodes] = per_node_need(job, largest);
+    const int each = job.whole_nodes ? std::max(need, largest) : need;
+    limit_leases_for_cpus(job, need, nodes, places, may, input.now, options);
     if (job.starts_later) {
       limit_leases(job, places, may, input.now, options);
       // No node may have the room, because other jobs lie in between: a base that moves makes it.
-      if (choose(places, may, need, nodes, options.as_printed).empty()) plan.unserved.push_back({job, need, nodes});
+      if (choose(job, places, may, need, nodes, options.as_printed).empty())
+        plan.unserved.push_back({job, each, nodes});
       continue;
     }
     int looks = 0;
     for (int left = std::max(1, job.tasks); left > 0 && looks < kMostLooks; ++looks) {
-      const auto chosen = choose(places, may, need, nodes, options.as_printed);
+      const auto chosen = choose(job, places, may, need, nodes, options.as_printed);
       const bool at_once =
           std::all_of(chosen.begin(), chosen.end(), [](const Offer& offer) { return offer.release.empty(); });
       if (chosen.empty() || (job.left_to_slurm && !at_once)) {
         limit_leases(job, places, may, input.now, options);
-        if (chosen.empty() && !job.left_to_slurm) plan.unserved.push_back({job, need, nodes});
+        if (chosen.empty() && !job.left_to_slurm) plan.unserved.push_back({job, each, nodes});
         break;
       }
-      const int served = at_once ? std::min(left, copies_on(chosen, need)) : 1;
+      const int served = at_once ? std::min(left, copies_on(chosen)) : 1;
       for (int copy = 0; copy < served; ++copy)
-        for (const Offer& one : chosen) take(job, one, need, plan.reclaims);
+        for (const Offer& one : chosen) take(job, one, plan.reclaims);
       left -= served;
     }
   }
+  for (const WaitingJob& job : input.cluster.waiting_for_cpus)
+    limit_leases_for_cpus(job, 0, job.nodes, places, allowed_places.of(job), input.now, options);
   for (auto& [id, reclaim] : plan.reclaims) std::sort(reclaim.extensions.begin(), reclaim.extensions.end());
   for (Place& place : places) {
     int room = place.available();

@@ -48,6 +48,12 @@ struct WaitingPlan {
 //   when Slurm is about to choose extensions itself (`left_to_slurm`; without an expected start no lease is allowed).
 // - It fits, but Slurm starts it later all the same (`starts_later`): leases on its nodes must end before that. Nothing
 //   is reserved or reclaimed for it. If it does not fit, it is among the unserved.
+// - It shares its nodes with no other job (`whole_nodes`): a node fits where only extensions are in its way. All of
+//   them are reclaimed, and all of its GPUs are reserved.
+// - It lacks CPUs or memory, and Slurm takes no extension back for it: leases on the nodes that lack them must end
+// before
+//   its expected start. Without one none is allowed there. Jobs without GPUs (ClusterView::waiting_for_cpus) have this
+//   outcome only.
 // - It waits for a limit (PlanningInput::counted): extensions that count against the limit are reclaimed, the least
 //   loss first, until `gpus` of their GPUs are given back or none is left. Nothing is reserved for it.
 // Each waiting task of a job array is served as a job of its own, up to the first one that does not fit.

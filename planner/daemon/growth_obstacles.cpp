@@ -140,6 +140,10 @@ std::vector<std::string> growth_obstacles(const JobView& live, const std::map<Jo
   long tasks = 0;
   for (const WaitingJob& one : slurm->cluster.waiting) tasks += one.tasks;
   if (tasks > 0) list.push_back(std::to_string(tasks) + " waiting job(s) come first for GPUs they can use");
+  if (!slurm->cluster.waiting_for_cpus.empty())
+    list.push_back(
+        "jobs without GPUs wait, for which Slurm preempts nothing: where they lack CPUs or memory no extension "
+        "begins that would end after their expected start");
   return list;
 }
 

@@ -18,6 +18,7 @@
 #include "planner/core/hostlist.hpp"
 #include "planner/core/topology/topology_text.hpp"
 #include "planner/daemon/clock.hpp"
+#include "planner/daemon/cpu_waits.hpp"
 #include "planner/daemon/slurm.hpp"
 #include "planner/daemon/slurm_accounting.hpp"
 #include "planner/daemon/slurm_age.hpp"
@@ -259,6 +260,7 @@ class LibSlurm final : public Slurm {
     Owned<job_info_msg_t, slurm_free_job_info_msg> jobs;
     if (slurm_load_jobs(0, &jobs.message, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) fail("jobs");
     NodesForJobs places(partitions_, gpu_types_, features_, reservations_, note_owners(*jobs.message, result));
+    CpuWaits without_gpus;
     RunningTasks running;
     for (std::uint32_t i = 0; i < jobs->record_count; ++i) count_running(jobs->job_array[i], running);
     for (std::uint32_t i = 0; i < jobs->record_count; ++i) {
@@ -266,12 +268,17 @@ class LibSlurm final : public Slurm {
       SlurmJob job = convert_job(record);
       if (job.state == SlurmJobState::running) job.fair_share = accounting_.fair_share(job);
       accounting_.name_limit_qos(job, partition_qos_, result.time);
-      if (job.partition != partition_ && waits_for_gpus(record, result.time))
-        if (auto waiting = convert_waiting(record, places, preempts_for(job, result.preemption), result.time, running))
-          result.cluster.waiting.push_back(std::move(*waiting));
+      note_cpu_job(record, job, result.cluster);
+      const bool preempts = preempts_for(job, result.preemption);
+      if (job.partition != partition_ && (job.wanted_gpus > 0 || !preempts) && waits_for_resources(record, result.time))
+        if (auto waiting = convert_waiting(record, places, preempts, result.time, running)) {
+          if (job.wanted_gpus > 0) result.cluster.waiting.push_back(std::move(*waiting));
+          else without_gpus.add(std::move(*waiting));
+        }
       if (job.limit != LimitOf::none && job.partition != partition_) result.limited.push_back(job.id);
       result.jobs.insert_or_assign(job.id, std::move(job));
     }
+    result.cluster.waiting_for_cpus = without_gpus.first_of_each();
     std::sort(result.limited.begin(), result.limited.end(), [&](JobId a, JobId b) {
       return std::tuple(-result.jobs.at(a).priority, a) < std::tuple(-result.jobs.at(b).priority, b);
     });

@@ -54,6 +54,20 @@ std::vector<std::string> words_of(const std::string& list) {
   return words;
 }
 
+// Of each of its nodes, on average.
+int wanted_cpus(const slurm_job_info_t& job) {
+  const int all = job.num_cpus >= NO_VAL ? 1 : static_cast<int>(std::min(job.num_cpus, 1u << 20));
+  return std::max({1, all / std::max(1, known(job.num_nodes)), job.pn_min_cpus >= NO_VAL16 ? 1 : int{job.pn_min_cpus}});
+}
+
+// The same. Negative: all of a node's, with --mem=0 and where the site has no DefMem.
+long wanted_memory_mb(const slurm_job_info_t& job) {
+  if (job.pn_min_memory == NO_VAL64) return 0;
+  const auto memory = static_cast<long>(std::min<std::uint64_t>(job.pn_min_memory & ~MEM_PER_CPU, 1u << 30));
+  if (memory == 0) return text(job.mem_per_tres).empty() ? -1 : 0;
+  return (job.pn_min_memory & MEM_PER_CPU) != 0 ? memory * wanted_cpus(job) : memory;
+}
+
 // In a federation: another cluster runs the job, and this one keeps a record of it that says pending.
 bool runs_at_sibling(const slurm_job_info_t& job) { return (job.job_state & JOB_REVOKED) != 0; }
 
@@ -115,13 +129,21 @@ SlurmJob convert_job(const slurm_job_info_t& job) {
   return result;
 }
 
+void note_cpu_job(const slurm_job_info_t& record, const SlurmJob& job, ClusterView& cluster) {
+  if (job.state != SlurmJobState::running && job.state != SlurmJobState::completing) return;
+  if (job.holdings.size() >= record.num_nodes) return;
+  for (const std::string& name : expand_hosts(record.nodes))
+    if (std::none_of(job.holdings.begin(), job.holdings.end(), [&](const Holding& held) { return held.node == name; }))
+      if (NodeView* const node = cluster.find(name)) node->cpu_jobs = true;
+}
+
 void add_user(const slurm_job_info_t& job, std::map<std::string, std::set<uid_t>>& users) {
   const SlurmJobState state = state_of(job.job_state);
   if (state != SlurmJobState::running && state != SlurmJobState::completing) return;
   for (const std::string& node : expand_hosts(job.nodes)) users[node].insert(job.user_id);
 }
 
-bool waits_for_gpus(const slurm_job_info_t& job, double now) {
+bool waits_for_resources(const slurm_job_info_t& job, double now) {
   if ((job.job_state & JOB_STATE_BASE) != JOB_PENDING || job.priority == 0 || runs_at_sibling(job)) return false;
   if (static_cast<double>(job.eligible_time) > now) return false;  // e.g. --begin
   switch (job.state_reason) {
@@ -132,7 +154,7 @@ bool waits_for_gpus(const slurm_job_info_t& job, double now) {
     case WAIT_NO_REASON:
     case WAIT_PRIORITY:
     case WAIT_RESOURCES:
-      return wanted_gpus(job) > 0;
+      return true;
     default:  // a dependency, a limit, a hold: free GPUs would not start it
       return false;
   }
@@ -275,6 +297,9 @@ std::optional<WaitingJob> convert_waiting(const slurm_job_info_t& job, NodesForJ
   waiting.gpus = wanted_gpus(job);
   waiting.nodes = known(job.num_nodes);
   waiting.priority = job.priority;
+  waiting.whole_nodes = job.shared == JOB_SHARED_NONE;
+  waiting.cpus = wanted_cpus(job);
+  waiting.memory_mb = wanted_memory_mb(job);
   // Its reason says little: Slurm may have given one when it had only looked whether the job could start at once, and
   // what it waits for may be a GPU whose job is about to be gone.
   const double eligible = now - static_cast<double>(job.eligible_time);
@@ -295,7 +320,9 @@ std::optional<WaitingJob> convert_waiting(const slurm_job_info_t& job, NodesForJ
   if (!allowed && required.empty()) return std::nullopt;
   const auto kept = [&](const std::string& node) { return nodes.is_kept_from(job.user_id, node); };
   if (std::any_of(required.begin(), required.end(), kept)) return std::nullopt;
-  if (!required.empty() && static_cast<int>(required.size()) >= waiting.nodes) {
+  // A job without GPUs may be on all nodes of its partition, too. But one that waits for a node that is down would then
+  // keep extensions away from all of them.
+  if (!required.empty() && (static_cast<int>(required.size()) >= waiting.nodes || waiting.gpus == 0)) {
     std::sort(required.begin(), required.end());
     waiting.only_nodes = std::move(required);
   } else if (allowed) {

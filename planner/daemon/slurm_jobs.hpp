@@ -76,8 +76,11 @@ SlurmJob convert_job(const slurm_job_info_t& job);
 // Adds the job's user to each node that it has. A job that waits or has ended has none.
 void add_user(const slurm_job_info_t& job, std::map<std::string, std::set<uid_t>>& users);
 
-// Whether `job` waits for nothing but resources, and GPUs are among them. `now`: seconds since the epoch.
-bool waits_for_gpus(const slurm_job_info_t& job, double now);
+// Marks the nodes of `cluster` on which the job runs without a GPU of theirs. `job`: of `record`.
+void note_cpu_job(const slurm_job_info_t& record, const SlurmJob& job, ClusterView& cluster);
+
+// Whether `job` waits for nothing but resources. `now`: seconds since the epoch.
+bool waits_for_resources(const slurm_job_info_t& job, double now);
 // `slurm_preempts`: extensions, for jobs that wait. `running`: tasks of arrays, of all records. nullopt: there is no
 // node that the job may have, or it is an array that may have no more tasks now.
 std::optional<WaitingJob> convert_waiting(const slurm_job_info_t& job, NodesForJobs& nodes, bool slurm_preempts,

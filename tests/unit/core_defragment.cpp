@@ -85,6 +85,17 @@ TEST_CASE("a base moves out of the way of a job that waits because idle GPUs are
   CHECK(relief->held == 0);
 }
 
+TEST_CASE("a base moves out of the way of a job with --exclusive, but not from a node where a job without GPUs runs") {
+  PlanningInput input = scattered();
+  input.cluster.waiting = {waits(1)};
+  input.cluster.waiting.front().whole_nodes = true;
+  const auto relief = find_relief(input, {}, {{5, {}}});
+  REQUIRE(relief);
+  CHECK(relief->node == "n1");
+  input.cluster.nodes[0].cpu_jobs = true;
+  CHECK(!find_relief(input, {}, {{5, {}}}));
+}
+
 TEST_CASE("no base moves for a job that a move does not help, or that needs none") {
   PlanningInput input = scattered();
   SUBCASE("it fits as it is") { input.cluster.waiting = {waits(2)}; }

@@ -41,6 +41,14 @@ TEST_CASE("a job that needs the second base's GPUs is hindered, and one that has
   CHECK(hindered_by(kFirst, {}, cluster(6, 2)) == 0);   // n2 lacks one more
 }
 
+TEST_CASE("a job with --exclusive is hindered where the second base alone keeps a node from it") {
+  ClusterView view = cluster(2);  // two are idle on n2
+  view.waiting[0].whole_nodes = true;
+  CHECK(hindered_by(kSecond, {}, view) == 20);
+  view.nodes[1].cpu_jobs = true;
+  CHECK(hindered_by(kSecond, {}, view) == 0);
+}
+
 TEST_CASE("a job that names no number of nodes needs as many as its GPUs take") {
   ClusterView view = cluster(8);
   CHECK(hindered_by(kSecond, {}, view) == 0);  // n2 has four, and no other node is idle

@@ -151,6 +151,13 @@ TEST_CASE("a base for which extensions give GPUs back has room, and no smaller o
   input.jobs = {grown};
   input.extensions = {60};
   CHECK(has_room());
+  SUBCASE("with --exclusive also where GPUs are idle beside them") {
+    one.cluster.waiting.front().whole_nodes = true;
+    one.cluster.waiting.front().gpus = 1;
+    input.jobs.front().extensions.front().gpus = {0, 1};
+    for (const int index : {2, 3}) one.cluster.find("n2")->gpu_owner[static_cast<std::size_t>(index)] = 0;
+    CHECK(has_room());
+  }
   SUBCASE("also while they go") {
     one.cluster.find("n2")->freeing = {0, 1, 2, 3};
     CHECK(has_room());

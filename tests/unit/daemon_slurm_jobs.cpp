@@ -2,9 +2,14 @@
 // preemption.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
+#include "planner/daemon/cpu_waits.hpp"
 #include "planner/daemon/slurm_jobs.hpp"
 #include "planner/daemon/slurm_nodes.hpp"
 
@@ -31,6 +36,7 @@ struct Pending {
     record.num_tasks = 1;
     record.eligible_time = 1000;
     record.sockets_per_node = NO_VAL16;
+    record.shared = NO_VAL16;
     record.tres_per_node = tres.data();
     record.partition = partition.data();
   }
@@ -47,34 +53,127 @@ WaitingJob waiting_of(const slurm_job_info_t& record, bool slurm_preempts, doubl
 
 }  // namespace
 
-TEST_CASE("a pending job waits for GPUs unless something else keeps it") {
+TEST_CASE("a pending job waits for resources unless something else keeps it") {
   Pending job;
-  CHECK(waits_for_gpus(job.record, 1001));
+  CHECK(waits_for_resources(job.record, 1001));
   for (const auto reason : {WAIT_NO_REASON, WAIT_PRIORITY, WAIT_NODE_NOT_AVAIL}) {
     job.record.state_reason = reason;
-    CHECK(waits_for_gpus(job.record, 1001));
+    CHECK(waits_for_resources(job.record, 1001));
   }
   for (const auto reason : {WAIT_DEPENDENCY, WAIT_HELD, WAIT_ASSOC_JOB_LIMIT}) {
     job.record.state_reason = reason;
-    CHECK_FALSE(waits_for_gpus(job.record, 1001));
+    CHECK_FALSE(waits_for_resources(job.record, 1001));
   }
   std::string why = "ReqNodeNotAvail, Reserved for maintenance";
   job.record.state_reason = WAIT_NODE_NOT_AVAIL;
   job.record.state_desc = why.data();
-  CHECK_FALSE(waits_for_gpus(job.record, 1001));
+  CHECK_FALSE(waits_for_resources(job.record, 1001));
   why = "ReqNodeNotAvail, UnavailableNodes:n1";
-  CHECK(waits_for_gpus(job.record, 1001));
+  CHECK(waits_for_resources(job.record, 1001));
   job.record.state_desc = nullptr;
   job.record.state_reason = WAIT_RESOURCES;
-  CHECK_FALSE(waits_for_gpus(job.record, 999));  // --begin
+  CHECK_FALSE(waits_for_resources(job.record, 999));  // --begin
   job.record.priority = 0;
-  CHECK_FALSE(waits_for_gpus(job.record, 1001));
+  CHECK_FALSE(waits_for_resources(job.record, 1001));
   job.record.priority = 1;
   job.record.job_state = JOB_RUNNING;
-  CHECK_FALSE(waits_for_gpus(job.record, 1001));
+  CHECK_FALSE(waits_for_resources(job.record, 1001));
   job.record.job_state = JOB_PENDING;
   job.record.tres_per_node = nullptr;
-  CHECK_FALSE(waits_for_gpus(job.record, 1001));
+  CHECK(waits_for_resources(job.record, 1001));
+  CHECK(convert_job(job.record).wanted_gpus == 0);
+}
+
+TEST_CASE("a pending job's CPUs and memory are those that it needs at least of each node") {
+  Pending job;
+  job.record.num_nodes = 2;
+  job.record.num_cpus = 9;
+  job.record.pn_min_cpus = 2;
+  job.record.pn_min_memory = 3000;
+  job.record.shared = NO_VAL16;
+  auto waiting = waiting_of(job.record, false, 1001);
+  CHECK(waiting.cpus == 4);
+  CHECK(waiting.memory_mb == 3000);
+  CHECK_FALSE(waiting.whole_nodes);
+  job.record.pn_min_cpus = 8;
+  job.record.pn_min_memory = MEM_PER_CPU | 100;
+  job.record.shared = JOB_SHARED_NONE;
+  waiting = waiting_of(job.record, false, 1001);
+  CHECK(waiting.cpus == 8);
+  CHECK(waiting.memory_mb == 800);
+  CHECK(waiting.whole_nodes);
+  job.record.pn_min_memory = NO_VAL64;
+  CHECK(waiting_of(job.record, false, 1001).memory_mb == 0);
+  for (const std::uint64_t all : {std::uint64_t{0}, std::uint64_t{MEM_PER_CPU}}) {  // as with --mem=0
+    job.record.pn_min_memory = all;
+    CHECK(waiting_of(job.record, false, 1001).memory_mb < 0);
+  }
+  std::string for_gpus = "gres:gpu:4096";  // --mem-per-gpu
+  job.record.mem_per_tres = for_gpus.data();
+  CHECK(waiting_of(job.record, false, 1001).memory_mb == 0);
+}
+
+TEST_CASE("a job without GPUs that names one of its nodes waits for that one") {
+  Pending job;
+  std::string named = "n7";
+  job.record.num_nodes = 2;
+  job.record.req_nodes = named.data();
+  CHECK(waiting_of(job.record, false, 1001).only_nodes.empty());
+  job.record.tres_per_node = nullptr;
+  CHECK(waiting_of(job.record, false, 1001).only_nodes == NodeList{"n7"});
+}
+
+TEST_CASE("a node on which a job runs without a GPU is known") {
+  Pending job;
+  std::string nodes = "n[1-2]", gpus = "gpu:2(IDX:0-1)", none;
+  std::vector<char*> detail{gpus.data(), none.data()};
+  job.record.job_state = JOB_RUNNING;
+  job.record.nodes = nodes.data();
+  job.record.num_nodes = 2;
+  job.record.gres_detail_cnt = 2;
+  job.record.gres_detail_str = detail.data();
+  ClusterView cluster;
+  for (const char* name : {"n1", "n2", "n3"}) cluster.nodes.emplace_back().name = name;
+  const auto noted = [&] {
+    for (NodeView& node : cluster.nodes) node.cpu_jobs = false;
+    note_cpu_job(job.record, convert_job(job.record), cluster);
+    return std::vector<bool>{cluster.nodes[0].cpu_jobs, cluster.nodes[1].cpu_jobs, cluster.nodes[2].cpu_jobs};
+  };
+  CHECK(noted() == std::vector<bool>{false, true, false});
+  job.record.gres_detail_cnt = 0;
+  CHECK(noted() == std::vector<bool>{true, true, false});
+  job.record.job_state = JOB_COMPLETE;
+  CHECK(noted() == std::vector<bool>{false, false, false});
+}
+
+TEST_CASE("of jobs that wait for the same CPUs the one counts that keeps extensions away the longest") {
+  CpuWaits waits;
+  const NodeList nodes{"n1"};
+  const auto add = [&](JobId id, int cpus, const NodeList& where, std::optional<double> start, int count = 1) {
+    WaitingJob job;
+    job.id = id;
+    job.nodes = count;
+    job.cpus = cpus;
+    job.only_nodes = where;
+    job.expected_start = start;
+    waits.add(job);
+  };
+  add(1, 4, nodes, 3000);
+  add(2, 4, nodes, 2000);
+  add(3, 4, nodes, 2500);
+  add(4, 8, nodes, 4000);
+  add(5, 4, {}, 3000);
+  add(6, 4, {}, std::nullopt);
+  add(7, 4, {}, 1000);
+  add(8, 4, {}, 5000, 2);
+  std::set<JobId> kept;
+  for (const WaitingJob& job : waits.first_of_each()) kept.insert(job.id);
+  CHECK(kept == std::set<JobId>{2, 4, 6, 8});
+  for (int i = 0; i < 1000; ++i) add(100 + i, 4, NodeList{"n" + std::to_string(i)}, std::nullopt);
+  CHECK(waits.first_of_each().size() == 256);
+  add(9, 4, nodes, std::nullopt);  // one that counts already
+  const auto all = waits.first_of_each();
+  CHECK(std::any_of(all.begin(), all.end(), [](const WaitingJob& job) { return job.id == 9; }));
 }
 
 TEST_CASE("a new job is left to Slurm, whatever reason it has, for five seconds where Slurm preempts") {
@@ -97,9 +196,8 @@ TEST_CASE("a job that names no GPUs asks for those that its tasks share") {
   job.record.tres_per_node = nullptr;
   job.record.num_tasks = 8;
   job.record.ntasks_per_tres = NO_VAL16;
-  CHECK_FALSE(waits_for_gpus(job.record, 1001));
+  CHECK(convert_job(job.record).wanted_gpus == 0);
   job.record.ntasks_per_tres = 4;
-  CHECK(waits_for_gpus(job.record, 1001));
   CHECK(waiting_of(job.record, false, 1001).gpus == 2);
   job.record.tres_per_node = job.tres.data();
   job.record.num_nodes = 2;
@@ -162,7 +260,7 @@ TEST_CASE("in a federation a job that another cluster runs waits for nothing her
   job.record.job_state = JOB_PENDING | JOB_REVOKED;
   CHECK(convert_job(job.record).limit == LimitOf::none);
   job.record.state_reason = WAIT_RESOURCES;
-  CHECK_FALSE(waits_for_gpus(job.record, 1001));
+  CHECK_FALSE(waits_for_resources(job.record, 1001));
 }
 
 TEST_CASE("a waiting job may have the nodes of its partitions with its GPU types, its features and its reservation") {

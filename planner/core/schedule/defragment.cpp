@@ -93,7 +93,8 @@ class Search {
     int nodes = 0;
     for (Ground& ground : grounds_) {
       while (next != only.end() && *next < ground.node->name) ++next;
-      ground.allowed = only.empty() || (next != only.end() && *next == ground.node->name);
+      ground.allowed = (only.empty() || (next != only.end() && *next == ground.node->name)) &&
+                       !(waiting.job.whole_nodes && ground.node->cpu_jobs);  // it cannot become empty
       const bool needed = ground.allowed && ground.room >= waiting.each;
       ground.spare = ground.room - (needed ? waiting.each : 0);
       nodes += needed;

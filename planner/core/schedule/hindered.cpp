@@ -25,8 +25,10 @@ JobId hindered_by(JobId base, const std::set<JobId>& before, const ClusterView& 
       if (!allowed(job, node)) continue;
       const auto owned = std::count(node.gpu_owner.begin(), node.gpu_owner.end(), base);
       const auto idle = std::count(node.gpu_owner.begin(), node.gpu_owner.end(), JobId{0});
-      if (idle >= each) ++now;
-      if (idle + owned >= each) ++then;
+      if (job.whole_nodes && node.cpu_jobs) continue;
+      const int needed = job.whole_nodes ? std::max(each, static_cast<int>(node.gpu_owner.size())) : each;
+      if (idle >= needed) ++now;
+      if (idle + owned >= needed) ++then;
     }
     if (now < nodes && then >= nodes) return job.id;
   }

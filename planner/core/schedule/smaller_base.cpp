@@ -75,7 +75,8 @@ bool gets_room(JobId base, const ClusterView& cluster, const WaitingPlan& served
     return false;
   const int nodes = std::max(1, waits->nodes), each = (waits->gpus + nodes - 1) / nodes;
   const auto idle = std::count_if(cluster.nodes.begin(), cluster.nodes.end(), [&](const NodeView& node) {
-    return node.usable && names(waits->only_nodes, node.name) && node.idle_gpus() >= each;
+    const int needed = waits->whole_nodes ? std::max(each, static_cast<int>(node.gpu_owner.size())) : each;
+    return node.usable && names(waits->only_nodes, node.name) && node.idle_gpus() >= needed;
   });
   return idle < nodes;
 }

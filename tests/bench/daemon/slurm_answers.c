@@ -86,6 +86,7 @@ int slurm_load_jobs(time_t since, job_info_msg_t** answer, uint16_t flags) {
     job->sockets_per_node = NO_VAL16;
     job->tres_per_node = text("gres:gpu:%u", from->wanted_gpus);
     job->submit_time = job->eligible_time = from->submitted;
+    job->shared = NO_VAL16;  // it shares its nodes with others
     job->start_time = from->started;
     job->end_time = from->ended;
     job->job_state = from->state == SITE_PENDING   ? JOB_PENDING
