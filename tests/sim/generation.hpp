@@ -1,4 +1,4 @@
-// A generation of a job's ranks, as the launcher sees it. The ranks speak the workers' protocol (torchrt/worker.cpp)
+// A generation of a job's ranks, as the launcher sees it. The ranks speak the workers' protocol (torchrt/session.hpp)
 // and count steps instead of training. Their state is the number of completed steps; a hand-off must keep it.
 #pragma once
 
