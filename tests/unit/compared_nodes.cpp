@@ -10,8 +10,8 @@ using namespace espalier::test;
 namespace {
 
 Site site_of_three() {
-  return site_from_view(ClusterView{{node("n1", 4), node("n2", 4), node("n3", 4), node("n4", 4, "leaf1", "a100")}, {}},
-                        {})
+  return site_from_view(
+             ClusterView{{node("n1", 4), node("n2", 4), node("n3", 4), node("n4", 4, "leaf1", "a100")}, {}, {}}, {})
       .site;
 }
 

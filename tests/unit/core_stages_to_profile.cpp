@@ -13,7 +13,7 @@ using namespace espalier::test;
 namespace {
 
 Site two_types() {
-  return site_from_view(ClusterView{{node("n1", 4, "leaf1", "h100"), node("n2", 2, "leaf1", "a100")}, {}}, {}).site;
+  return site_from_view(ClusterView{{node("n1", 4, "leaf1", "h100"), node("n2", 2, "leaf1", "a100")}, {}, {}}, {}).site;
 }
 
 ElasticJob waiting(int gpus, int most) {

@@ -66,7 +66,7 @@ bool ends(const std::string& number) {
 
 // n1 is held as a whole.
 ClusterView three_nodes() {
-  ClusterView view{{node("n1", 2), node("n2", 2), node("n3", 2)}, {}};
+  ClusterView view{{node("n1", 2), node("n2", 2), node("n3", 2)}, {}, {}};
   view.nodes[0].gpu_owner = {9, 9};
   return view;
 }

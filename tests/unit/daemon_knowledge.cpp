@@ -66,7 +66,7 @@ TEST_CASE("what two generations measured becomes a mean with a spread") {
 
 TEST_CASE("a type that has joined the cluster is scaled from one that was measured, and assumed") {
   const Json stored = coefficients_json(known_coefficients(), site_of().hardware);
-  const Site mixed = site_from_view(ClusterView{{node("n1", 4), node("n2", 4, "leaf1", "a100")}, {}}, {}).site;
+  const Site mixed = site_from_view(ClusterView{{node("n1", 4), node("n2", 4, "leaf1", "a100")}, {}, {}}, {}).site;
   const auto found = stored_coefficients(stored, mixed.hardware);
   REQUIRE(found);
   const auto h100 = static_cast<std::size_t>(mixed.hardware.type_index("h100"));
@@ -109,7 +109,7 @@ TEST_CASE("how fast links are is learnt from other kinds of jobs, where they mea
 }
 
 TEST_CASE("the overlap counts as assumed once other bandwidths are configured, and assumed speeds follow the types") {
-  const Site mixed = site_from_view(ClusterView{{node("n1", 4), node("n2", 4, "leaf1", "a100")}, {}}, {}).site;
+  const Site mixed = site_from_view(ClusterView{{node("n1", 4), node("n2", 4, "leaf1", "a100")}, {}, {}}, {}).site;
   const auto h100 = static_cast<std::size_t>(mixed.hardware.type_index("h100"));
   const auto a100 = static_cast<std::size_t>(mixed.hardware.type_index("a100"));
   JobCoefficients job = known_coefficients();
@@ -123,7 +123,8 @@ TEST_CASE("the overlap counts as assumed once other bandwidths are configured, a
   HardwareOverrides figures;
   figures.nic_gb_s = 5;
   figures.gpus["a100"].tflops = 100;
-  const Site now = site_from_view(ClusterView{{node("n1", 4), node("n2", 4, "leaf1", "a100")}, {}}, {}, figures).site;
+  const Site now =
+      site_from_view(ClusterView{{node("n1", 4), node("n2", 4, "leaf1", "a100")}, {}, {}}, {}, figures).site;
   const auto found = stored_coefficients(row.coefficients, now.hardware);
   REQUIRE(found);
   CHECK(found->gpu[h100].assumed_overlap);

@@ -17,7 +17,7 @@ using News = ProfileBook::News;
 
 // The two nodes of the daemon's tests, and a job of model_cases::kShape on two GPUs of the first.
 struct Measured {
-  Site site = site_from_view(ClusterView{{node("n1", 4), node("n2", 4)}, {}}, {}).site;
+  Site site = site_from_view(ClusterView{{node("n1", 4), node("n2", 4)}, {}, {}}, {}).site;
   Plan plan = uniform_plan(2, 1, 12, 16, 4, {{"n1", 0}, {"n1", 1}});
   JobCoefficients known = [] {
     auto result = model_cases::known_job({});
@@ -228,7 +228,7 @@ TEST_CASE("coefficients are of the hardware on which they were measured") {
   const Measured job;
   ProfileBook book;
   for (int i = 1; i <= 8; ++i) book.add(job.site, job.profile(i, 0), 0);
-  const Site other = site_from_view(ClusterView{{node("n1", 4), node("n2", 4, "leaf1", "a100")}, {}}, {}).site;
+  const Site other = site_from_view(ClusterView{{node("n1", 4), node("n2", 4, "leaf1", "a100")}, {}, {}}, {}).site;
   CHECK_FALSE(book.coefficients(other));
   CHECK(book.add(other, job.profile(9, 0), 0) == News::taken);
   CHECK_FALSE(book.coefficients(job.site));

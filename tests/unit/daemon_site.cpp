@@ -10,7 +10,7 @@ using namespace espalier::test;
 TEST_CASE("a site stays the same object until nodes, reports or overrides change") {
   spdlog::set_level(spdlog::level::off);
   SiteCache cache({});
-  ClusterView view{{node("n1", 4), node("n2", 4)}, {}};
+  ClusterView view{{node("n1", 4), node("n2", 4)}, {}, {}};
   auto known = cache.site(view, {});
   const auto made_anew = [&](const HardwareOverrides& overrides) {
     const auto next = cache.site(view, overrides);
@@ -43,7 +43,7 @@ TEST_CASE("a site stays the same object until nodes, reports or overrides change
 TEST_CASE("a node's report changes the site, the same report again does not") {
   spdlog::set_level(spdlog::level::off);
   SiteCache cache({});
-  const ClusterView view{{node("n1", 4)}, {}};
+  const ClusterView view{{node("n1", 4)}, {}, {}};
   const auto without = cache.site(view, {});
   cache.reported("n1", made_xml(1));
   const auto with = cache.site(view, {});

@@ -26,7 +26,7 @@ struct Trying : Daemon {
     link = connect(1000);
     link->says(wire::Register{now, "n1", 1});
     REQUIRE(until([&] { return link->got<wire::Registered>().has_value(); }));
-    const Site site = site_from_view(ClusterView{{node("n1", 4), node("n2", 4)}, {}}, {}).site;
+    const Site site = site_from_view(ClusterView{{node("n1", 4), node("n2", 4)}, {}, {}}, {}).site;
     auto known = model_cases::known_job({});
     known.gpu.resize(1);
     Profile profile = model_cases::profile_of({site.hardware, site.topology}, known, *now.plan);

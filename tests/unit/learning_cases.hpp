@@ -17,7 +17,7 @@ inline const ModelShape kTrained = [] {
 }();
 
 inline Site site_of(const std::string& type = "h100") {
-  return site_from_view(ClusterView{{node("n1", 4, "leaf1", type), node("n2", 4, "leaf1", type)}, {}}, {}).site;
+  return site_from_view(ClusterView{{node("n1", 4, "leaf1", type), node("n2", 4, "leaf1", type)}, {}, {}}, {}).site;
 }
 
 inline JobCoefficients known_coefficients() {

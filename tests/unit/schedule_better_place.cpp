@@ -167,7 +167,7 @@ TEST_CASE("only a bit-identical training on GPUs keeps its type") {
 }
 
 TEST_CASE("the type of a base is that of all its nodes") {
-  const ClusterView cluster{{node("n1", 2), node("n2", 2), node("n3", 2, "leaf1", "a100")}, {}};
+  const ClusterView cluster{{node("n1", 2), node("n2", 2), node("n3", 2, "leaf1", "a100")}, {}, {}};
   CHECK(gpu_type_of(movable_job(5, {{"n1", 0}, {"n2", 0}}), cluster) == "h100");
   CHECK(gpu_type_of(movable_job(5, {{"n1", 0}, {"n3", 0}}), cluster) == "a100+h100");
   CHECK(gpu_type_of(movable_job(5, {{"n9", 0}}), cluster).empty());

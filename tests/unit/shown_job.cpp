@@ -13,7 +13,7 @@ using namespace espalier;
 
 TEST_CASE("a measured job's record, as it is shown, is a kind of jobs for simulate and a pipeline for schedule") {
   test::Daemon daemon;
-  const ClusterView cluster{{test::node("n1", 4), test::node("n2", 4)}, {}};
+  const ClusterView cluster{{test::node("n1", 4), test::node("n2", 4)}, {}, {}};
   const auto site = std::make_shared<const Site>(site_from_view(cluster, {}).site);
   auto known = model_cases::known_job({});
   known.gpu.resize(1);
